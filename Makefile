@@ -1,0 +1,39 @@
+# edgewise: `make run` shows it, `make test` proves it, `make check` keeps it clean.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: run test check format setup docs bench clean
+
+run: setup           ## set up, then rank every way to run a built-in model on this machine
+	$(BIN)/edgewise bench mobilenet_v2 --save lab.db
+
+test: setup          ## all tests
+	$(BIN)/python -m pytest
+
+check: setup         ## format, lint, types, import contracts, generated docs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/reference.py --check
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: setup          ## write docs/reference from the code
+	$(BIN)/python tools/reference.py
+
+setup: $(STAMP)
+
+# pip understands dependency groups from 25.1 on, so it is raised first.
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable ".[all]" --group dev
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

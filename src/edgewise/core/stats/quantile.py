@@ -1,0 +1,108 @@
+"""Percentiles: how many samples one needs, its estimate, and its interval."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ..errors import InputError
+from .dependence import BATCH_FREEDOM, batched, long_run
+from .drift import drift
+from .series import Floats, Samples, as_series
+from .special import t_quantile
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Where a quantile lies, at a confidence `level`."""
+
+    low: float
+    estimate: float
+    high: float
+    level: float
+
+    @property
+    def relative_width(self) -> float:
+        if self.high == self.low:
+            return 0.0
+        return (self.high - self.low) / self.estimate if self.estimate else math.inf
+
+
+def _check(p: float, name: str = "a quantile") -> None:
+    if not 0.0 < p < 1.0:
+        raise InputError(f"{name} lies between 0 and 1, such as 0.99; found {p}")
+
+
+@lru_cache(maxsize=256)
+def floor(p: float, confidence: float = 0.99) -> int:
+    """The fewest samples that can carry the p-quantile at this confidence.
+
+    LoadGen's early-stopping rule (MLPerf Inference, `loadgen/early_stopping.cc`): so many that at most one
+    of them beyond the quantile would be a surprise of probability 1 - confidence.
+    """
+    _check(p)
+    _check(confidence, "a confidence")
+    rare = min(p, 1.0 - p)
+
+    def surprise(n: int) -> float:
+        return math.exp(n * math.log1p(-rare)) + n * rare * math.exp((n - 1) * math.log1p(-rare))
+
+    low, high = 1, 2
+    while surprise(high) > 1.0 - confidence:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if surprise(middle) > 1.0 - confidence else (low, middle)
+    return high
+
+
+def carries(n: int, p: float) -> bool:
+    """Whether n samples can carry the p-quantile."""
+    return n >= floor(p)
+
+
+def quantile(samples: Samples, p: float) -> float:
+    """The p-quantile, linear between order statistics (Hyndman & Fan 1996, "Sample quantiles", type 7)."""
+    _check(p)
+    series = as_series(samples)
+    if not series.size:
+        raise InputError("a quantile needs at least one sample, found none")
+    return float(np.quantile(series, p))
+
+
+def _bounds(ordered: Floats, p: float, spread: float) -> tuple[float, float]:
+    """Order statistics `spread` ranks to either side of the quantile's (Conover 1999, section 3.2)."""
+    n = ordered.size
+    low = max(math.floor(n * p - spread), 1)
+    high = min(math.ceil(n * p + spread) + 1, n)
+    return float(ordered[low - 1]), float(ordered[high - 1])
+
+
+def interval(
+    samples: Samples, p: float = 0.5, level: float = 0.95, *, check_drift: bool = True
+) -> Interval | None:
+    """A distribution-free interval for the p-quantile of a stationary, possibly dependent series.
+
+    Order statistics around the quantile's rank, as for independent samples (Conover 1999, "Practical
+    Nonparametric Statistics", 3.2), as many ranks away as the long-run variance of the series
+    "is this sample below the quantile?" demands (Heidelberger & Lewis 1984, "Quantile estimation in dependent
+    sequences"), with Student's quantile because that variance is estimated.
+
+    None when there are fewer samples than the quantile's floor, or when the series drifts: then no single
+    number is being estimated.
+    """
+    _check(level, "a confidence level")
+    series = as_series(samples)
+    n = series.size
+    if not carries(n, p) or (check_drift and drift(series).flagged):
+        return None
+    ordered = np.sort(series)
+    estimate = float(np.quantile(ordered, p))
+    below = (series <= estimate).astype(np.float64)
+    inflation = max(long_run(below).inflation, batched(below))
+    factor = t_quantile((1.0 + level) / 2.0, BATCH_FREEDOM)
+    low, high = _bounds(ordered, p, factor * math.sqrt(n * p * (1.0 - p) * inflation))
+    return Interval(min(low, estimate), estimate, max(high, estimate), level)

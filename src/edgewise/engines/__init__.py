@@ -1,0 +1,40 @@
+"""One file per engine. An engine is a module with `version`, `devices` and `load`; more functions are more abilities.
+
+    variants(device) -> option sets worth trying by default, such as ((("ep", "xnnpack"),),)
+
+`COMPUTES = False` marks an engine whose answers mean nothing; `PACKAGE` and `EXTRA` say how to get it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core import registry
+from ..core.errors import Unavailable
+from ..core.records import to_json
+
+# Files of this folder that are not engines.
+NOT_PLUGINS = ("conformance",)
+ABILITIES = ("support", "profile", "bind")
+
+
+def describe(name: str) -> dict[str, Any]:
+    """What the engine `name` is and can do here, as JSON: run in a worker, since it imports the library."""
+    engine = registry.find("engines", name)
+    try:
+        version = engine.version()
+    except ImportError as error:
+        extra = getattr(engine, "EXTRA", name)
+        raise Unavailable(
+            f"{name} needs the package {getattr(engine, 'PACKAGE', name)!r} ({error})",
+            f"pip install 'edgewise[{extra}]'",
+        ) from None
+    devices = engine.devices()
+    variants = getattr(engine, "variants", None)
+    return {
+        "version": version,
+        "devices": [to_json(device) for device in devices],
+        "variants": {d.name: to_json(variants(d)) for d in devices} if variants else {},
+        "abilities": [ability for ability in ABILITIES if hasattr(engine, ability)],
+        "computes": getattr(engine, "COMPUTES", True),
+    }

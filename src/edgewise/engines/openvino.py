@@ -1,0 +1,143 @@
+"""OpenVINO: CPU, GPU, NPU, and the composites AUTO, MULTI and HETERO.
+
+`fp32` is asked for by name, because the default is bf16 on processors that have it. Thread pinning is left off:
+two pinned models side by side would sit on the same cores; to pin, name cores in the target.
+
+Options: isa=avx512_core_bf16 and the like (a ceiling for oneDNN's kernels), streams=N, and any OpenVINO property
+in capitals (PERFORMANCE_HINT=LATENCY).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InputError, Unavailable
+from ..core.protocols import Executable, Feeds, Outputs
+from ..core.types import Device, Model, Ran, Target
+from ._target import check_feeds, check_options, pick, refuse_conversion
+
+PACKAGE = EXTRA = "openvino"
+
+_COMPOSITES = ("auto", "multi", "hetero")
+_HINTS = {"fp32": "f32", "fp16": "f16", "bf16": "bf16", "int8": "f32"}
+_NAMES = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
+_OPTIONS = ("isa", "streams")
+
+
+def version() -> str:
+    import openvino
+
+    return str(openvino.__version__).partition("-")[0]
+
+
+def devices() -> Sequence[Device]:
+    import openvino
+
+    core = openvino.Core()
+    found = []
+    for name in core.available_devices:
+        capabilities = set(core.get_property(name, "OPTIMIZATION_CAPABILITIES"))
+        precisions = [p for p in ("fp32", "fp16", "bf16", "int8") if p.upper() in capabilities]
+        kind = name.partition(".")[0].lower()
+        label = str(core.get_property(name, "FULL_DEVICE_NAME"))
+        found.append(Device(name.lower(), kind, label, precisions=tuple(precisions)))
+    real = "+".join(device.name for device in found)
+    shared = tuple(p for p in ("fp32", "fp16", "bf16", "int8") if all(p in d.precisions for d in found))
+    found += [
+        Device(name, "composite", f"{name.upper()} over {real}", precisions=shared, composite=True)
+        for name in _COMPOSITES
+        if found
+    ]
+    return tuple(found)
+
+
+def load(model: Model, target: Target) -> Executable:
+    others = [key for key, _ in target.options if not re.fullmatch(r"[A-Z][A-Z_]+", key)]
+    check_options("openvino", Target("openvino", options=tuple((key, "") for key in others)), _OPTIONS)
+    isa = target.option("isa")
+    if isa:
+        # Read once by oneDNN, at the first kernel of this process.
+        os.environ["ONEDNN_MAX_CPU_ISA"] = isa.upper()
+    known = devices()
+    match = re.fullmatch(r"([a-z]+)\((.+)\)", target.device or "")
+    base = match[1] if match else target.device
+    pick("openvino", known, Target("openvino", base, target.precision))
+    refuse_conversion("openvino", model, target)
+    if match:
+        real = [device.name for device in known if not device.composite]
+        for part in match[2].split("+"):
+            if part not in real:
+                raise Unavailable(f"openvino has no device {part!r} here; it has {', '.join(real)}")
+        name = f"{match[1].upper()}:{match[2].upper().replace('+', ',')}"
+    else:
+        name = "CPU" if not base or base.startswith("cpu") else base.upper()
+        if name.lower() in _COMPOSITES:
+            name += ":" + ",".join(device.name.upper() for device in known if not device.composite)
+    return OpenVino(model, target, name)
+
+
+class OpenVino:
+    def __init__(self, model: Model, target: Target, device: str) -> None:
+        import openvino
+
+        self._inputs = model.inputs
+        self._device = device
+        core = openvino.Core()
+        network = core.read_model(model.path)
+        if all(t.shape is not None and all(isinstance(d, int) for d in t.shape) for t in model.inputs):
+            # Known sizes compile to better code than dynamic ones; nobody deploys the dynamic one to be fast.
+            network.reshape({t.name: list(t.shape or ()) for t in model.inputs})
+        self._compiled: Any = core.compile_model(network, device, self._properties(target, device))
+        self._request: Any = self._compiled.create_infer_request()
+        self._outputs = [(model.outputs[i].name, port) for i, port in enumerate(self._compiled.outputs)]
+
+    @staticmethod
+    def _properties(target: Target, device: str) -> dict[str, Any]:
+        properties: dict[str, Any] = {"INFERENCE_PRECISION_HINT": _HINTS[target.precision or "fp32"]}
+        if device == "CPU":
+            properties["ENABLE_CPU_PINNING"] = False
+            properties["NUM_STREAMS"] = int(target.option("streams") or 1)
+            if target.threads:
+                properties["INFERENCE_NUM_THREADS"] = target.threads
+        elif target.option("streams"):
+            properties["NUM_STREAMS"] = int(target.option("streams") or 1)
+        return properties | {key: value for key, value in target.options if key.isupper()}
+
+    def run(self, feeds: Feeds) -> Outputs:
+        if self._request is None:
+            raise InputError("this executable is closed")
+        check_feeds(self._inputs, feeds)
+        # The inputs are lent, not copied; outputs are copied out, so that a later run leaves them alone.
+        ready = {name: np.ascontiguousarray(array) for name, array in feeds.items()}
+        results = self._request.infer(ready, share_inputs=True)
+        return {name: results[port] for name, port in self._outputs}
+
+    def ran(self) -> Ran:
+        devices = tuple(str(name) for name in self._compiled.get_property("EXECUTION_DEVICES"))
+        precisions: Counter[str] = Counter()
+        kernels: Counter[str] = Counter()
+        for node in self._compiled.get_runtime_model().get_ops():
+            facts = node.get_rt_info()
+            kind = facts["layerType"].astype(str) if "layerType" in facts else ""
+            if kind in ("Input", "Output", "Const", "Constant", "Parameter", "Result"):
+                continue
+            if "runtimePrecision" in facts:
+                precision = facts["runtimePrecision"].astype(str)
+                precisions[_NAMES.get(precision, precision)] += 1
+            if "primitiveType" in facts and kind in ("Convolution", "FullyConnected", "MatMul"):
+                kernels[facts["primitiveType"].astype(str)] += 1
+        return Ran(
+            devices=devices,
+            precisions=tuple(sorted(precisions.items())),
+            notes=tuple(f"{count} × {name}" for name, count in kernels.most_common(4)),
+        )
+
+    def close(self) -> None:
+        self._request = None
+        self._compiled = None

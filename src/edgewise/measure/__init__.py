@@ -1,0 +1,1 @@
+"""Isolated, repeated, honest timing of executables."""

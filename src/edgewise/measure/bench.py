@@ -1,0 +1,123 @@
+"""The executable under test, in the worker: opened once, then asked for rounds."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..core.errors import InputError, Unsupported
+from ..core.protocols import Executable, Reports
+from ..core.records import from_json, to_json
+from ..core.text import parse_placement, parse_scenario
+from ..core.types import Model, Placement, Ran, Round, Start
+
+
+class Bench:
+    """The operations a parent may call; arguments and results are JSON."""
+
+    def __init__(self, requests_fd: int, answers_fd: int) -> None:
+        self._requests_fd = requests_fd
+        self._answers_fd = answers_fd
+        self._executables: list[Executable] = []
+
+    def call(self, function: str, keywords: Mapping[str, Any]) -> Any:
+        """Any function of edgewise, in isolation."""
+        module, _, name = function.partition(":")
+        if not module.startswith("edgewise."):
+            raise InputError(f"{function!r} is not a function of edgewise")
+        return to_json(getattr(importlib.import_module(module), name)(**keywords))
+
+    def open(
+        self, model: Mapping[str, Any], placement: str, scenario: str, cores: list[int], reference: str | None
+    ) -> Any:
+        """Pin, load, run once, compare with the reference: everything before the first round."""
+        from ..engines import describe
+        from ..model import feeds
+        from ..parallel.build import build
+        from ..system import affinity, meters
+        from .surroundings import Surroundings
+
+        if cores:
+            affinity.pin(tuple(cores))
+        subject, place, load = from_json(Model, model), parse_placement(placement), parse_scenario(scenario)
+        self._surroundings = Surroundings()
+        shapes = {t.name: tuple(d for d in t.shape or () if isinstance(d, int)) for t in subject.inputs}
+        self._feeds = feeds.feeds(subject, shapes, load.seed)
+        for target in place.targets:
+            describe(target.engine)  # imports the library, so that loading is not charged for it
+        baseline = meters.rss_bytes()
+        started, begin = time.time_ns(), time.perf_counter_ns()
+        self._executables = [build(subject, place) for _ in range(load.n)]
+        loaded = time.perf_counter_ns()
+        outputs = self._executables[0].run(self._feeds)
+        first = time.perf_counter_ns()
+        start = Start(started, loaded - begin, first - loaded, baseline, self._proof(place))
+        if reference is not None:
+            import numpy as np
+
+            from ..model.equal import agreement
+
+            with np.load(reference, allow_pickle=False) as stored:
+                expected = {name: stored[name] for name in stored.files}
+            start = replace(start, agreement=agreement(outputs, expected))
+        return to_json(start)
+
+    def _proof(self, placement: Placement) -> Ran:
+        """What the engine says it runs; a precision it does not run is refused, not relabelled."""
+        executable = self._executables[0]
+        if not isinstance(executable, Reports):
+            return Ran()
+        ran = executable.ran()
+        precision = placement.parts[0].target.precision
+        names = [name for name, _ in ran.precisions]
+        if precision not in (None, "fp32", "tf32") and names and precision not in names:
+            shown = ", ".join(f"{count} operators in {name}" for name, count in ran.precisions)
+            raise Unsupported(f"{placement} was asked for {precision}, and the engine reports {shown}")
+        return ran
+
+    def save_outputs(self, path: str) -> None:
+        """Run once and keep the outputs at `path`: how a reference is made."""
+        import numpy as np
+
+        outputs: Mapping[str, Any] = self._executables[0].run(self._feeds)
+        with open(path, "wb") as file:
+            np.savez(file, **outputs)
+
+    def round(self, start: int, warmup: bool, duration_ns: int, max_runs: int, exclude: list[int]) -> Any:
+        """Runs back to back, with what else went on meanwhile."""
+        from .loop import no_collector, one_by_one, side_by_side
+
+        runs = [executable.run for executable in self._executables]
+        with no_collector():
+            self._surroundings.begin(exclude)
+            started, begin = time.time_ns(), time.perf_counter_ns()
+            if len(runs) == 1:
+                samples = one_by_one(runs[0], self._feeds, duration_ns, max_runs)
+            else:
+                samples = side_by_side(runs, self._feeds, duration_ns, max_runs)
+            elapsed = time.perf_counter_ns() - begin
+            return to_json(self._surroundings.end(Round(start, warmup, started, elapsed, tuple(samples))))
+
+    def serve(self, exclude: list[int]) -> Any:
+        """Answer requests until the parent says stop. The samples are the parent's: it knows the intended times."""
+        from .loop import no_collector
+        from .serving import answer_requests
+
+        with no_collector():
+            self._surroundings.begin(exclude)
+            started, begin = time.time_ns(), time.perf_counter_ns()
+            runs = [executable.run for executable in self._executables]
+            answer_requests(runs, self._feeds, self._requests_fd, self._answers_fd)
+            elapsed = time.perf_counter_ns() - begin
+            return to_json(self._surroundings.end(Round(0, False, started, elapsed, ())))
+
+    def close(self) -> None:
+        for executable in self._executables:
+            executable.close()
+        self._executables = []
+
+
+OPERATIONS = ("call", "open", "save_outputs", "round", "serve", "close")

@@ -1,0 +1,216 @@
+"""One cell from beginning to end, seen from the parent: open a worker, warm up, round after round until enough."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Self
+
+from ..core.errors import EdgewiseError, EngineFailure, WorkerCrashed
+from ..core.records import from_json, to_json
+from ..core.stats import Stopping, steady
+from ..core.types import Failure, Measurement, Model, Result, Round, Start, Task
+from .contend import competing
+from .isolate import Worker
+from .serving import Generator, poisson, read_answers
+
+# Long enough to be cheap to ask for, short enough to lose little and to interleave finely.
+ROUND_NS = 100_000_000
+# Warm-up may take this share of the time allowed in all; beyond it, the series is what it is, and says so.
+WARMUP_SHARE = 0.3
+_WARMUP_RUNS = 10
+_MANY = 1 << 40
+# Time an engine under overload gets to answer what was already asked.
+_DRAIN_S = 20.0
+
+Save = Callable[[Start | Round], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A task ready to run: the prepared model (sizes fixed), the cores to sit on, the reference to agree with."""
+
+    task: Task
+    model: Model
+    machine: str
+    versions: tuple[tuple[str, str], ...]
+    inputs: str
+    label: str
+    cores: tuple[int, ...] = ()
+    reference: str | None = None
+    memory_bytes: int | None = None
+    timeout_s: float = 120.0
+
+
+@dataclass
+class Session:
+    """A worker with the cell's executable open in it. Rounds can be taken one at a time, in any order with others'."""
+
+    cell: Cell
+    index: int = 0
+    exclude: list[int] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        self.worker = Worker(memory_bytes=self.cell.memory_bytes, timeout_s=self.cell.timeout_s)
+        self.worker.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.worker.__exit__(kind, error, trace)
+
+    def open(self) -> Start:
+        answer = self.worker.call(
+            "open",
+            model=to_json(self.cell.model),
+            placement=str(self.cell.task.placement),
+            scenario=str(self.cell.task.scenario),
+            cores=list(self.cell.cores),
+            reference=self.cell.reference,
+        )
+        return from_json(Start, answer)
+
+    def round(self, *, warmup: bool = False, duration_ns: int = ROUND_NS, max_runs: int = _MANY) -> Round:
+        answer = self.worker.call(
+            "round",
+            start=self.index,
+            warmup=warmup,
+            duration_ns=duration_ns,
+            max_runs=max_runs,
+            exclude=self.exclude,
+            timeout_s=self.cell.timeout_s + duration_ns / 1e9,
+        )
+        return from_json(Round, answer)
+
+    def warm_up(self, save: Save) -> None:
+        """Until the series is steady, or as many runs as the scenario says."""
+        scenario = self.cell.task.scenario
+        if scenario.warmup is not None:
+            if scenario.warmup:
+                save(self.round(warmup=True, duration_ns=_MANY, max_runs=scenario.warmup))
+            return
+        samples: list[int] = []
+        deadline = time.monotonic() + scenario.max_s * WARMUP_SHARE
+        while True:
+            # Few runs at a time while they are slow and changing; a round's worth once they are quick.
+            round = self.round(warmup=True, max_runs=max(_WARMUP_RUNS, len(samples)))
+            save(round)
+            samples += round.samples_ns
+            if steady(samples) is not None or time.monotonic() > deadline:
+                return
+
+
+def run_cell(cell: Cell, save: Save, before: Measurement | None = None) -> Result:
+    """Measure a cell. `save` sees each part the moment it is there; `before` is what an interrupted run had saved."""
+    starts = list(before.starts) if before else []
+    rounds = list(before.rounds) if before else []
+
+    def keep(part: Start | Round) -> None:
+        save(part)
+        (starts if isinstance(part, Start) else rounds).append(part)  # type: ignore[arg-type]
+
+    stage = "load"
+    session = Session(cell, index=len(starts))
+    try:
+        with session:
+            keep(session.open())
+            stage = "run"
+            with competing(cell.task.scenario.contention) as competitors:
+                session.exclude = competitors
+                session.warm_up(keep)
+                if cell.task.scenario.kind == "server":
+                    _serve(session, rounds, keep)
+                else:
+                    _closed_loop(session, rounds, keep)
+    except EdgewiseError as error:
+        stderr = error.stderr if isinstance(error, WorkerCrashed) else ""
+        return Failure(
+            cell.task, cell.machine, stage, type(error).__name__, error.message, error.hint, stderr, cell.label
+        )
+    return Measurement(
+        cell.task, cell.machine, cell.versions, cell.inputs, tuple(starts), tuple(rounds), True, cell.label
+    )
+
+
+def _stopping(cell: Cell) -> Stopping:
+    s = cell.task.scenario
+    return Stopping(width=s.width, min_runs=s.min_runs, max_runs=s.max_runs, min_s=s.min_s, max_s=s.max_s)
+
+
+def _closed_loop(session: Session, rounds: list[Round], keep: Save) -> None:
+    scenario, rule = session.cell.task.scenario, _stopping(session.cell)
+    samples = [sample for r in rounds if not r.warmup for sample in r.samples_ns]
+    elapsed_ns = sum(r.elapsed_ns for r in rounds if not r.warmup)
+    looks = 0
+    while True:
+        decision = rule.decide(samples, elapsed_ns / 1e9, looks)
+        if samples and decision.stop:
+            return
+        looks += 1
+        left = scenario.max_runs - len(samples) if scenario.max_runs is not None else _MANY
+        round = session.round(max_runs=left)
+        keep(round)
+        samples += round.samples_ns
+        elapsed_ns += round.elapsed_ns
+
+
+def _serve(session: Session, rounds: list[Round], keep: Save) -> None:
+    """An uninterrupted stream of requests; its answers are cut into rounds by the second they come back in."""
+    scenario, rule = session.cell.task.scenario, _stopping(session.cell)
+    assert scenario.rate_hz is not None
+    worker = session.worker
+    seed = scenario.seed + session.index
+    generator = Generator(poisson(scenario.rate_hz, seed), worker.requests_fd, scenario.n)
+    samples: list[int] = [sample for r in rounds if not r.warmup for sample in r.samples_ns]
+    answered, looks, serving = 0, 0, True
+
+    def wait(seconds: float) -> bool:
+        return bool(select.select([worker.answers_fd], [], [], seconds)[0])
+
+    def take(until_ns: int) -> None:
+        nonlocal answered, serving
+        started, begin = time.time_ns(), time.perf_counter_ns()
+        answers, serving = read_answers(worker.answers_fd, wait, until_ns)
+        answered += len(answers)
+        if not answers:
+            return
+        latencies = tuple(end - generator.intended[number] for number, _, end in answers)
+        late = max(generator.late[number] for number, _, _ in answers)
+        samples.extend(latencies)
+        elapsed = time.perf_counter_ns() - begin
+        keep(Round(session.index, False, started, elapsed, latencies, late_ns=late))
+
+    worker.start("serve", exclude=session.exclude)
+    generator.start()
+    begin = time.perf_counter_ns()
+    try:
+        while serving:
+            take(time.perf_counter_ns() + 10 * ROUND_NS)
+            looks += 1
+            elapsed_s = (time.perf_counter_ns() - begin) / 1e9
+            decision = rule.decide(samples, elapsed_s, looks)
+            if decision.stop:
+                break
+            if not answered and elapsed_s > session.cell.timeout_s:
+                raise EngineFailure(f"no request was answered within {session.cell.timeout_s:g} s")
+    finally:
+        generator.stop()
+    deadline = time.perf_counter_ns() + int(_DRAIN_S * 1e9)
+    while serving and answered < len(generator.intended) and time.perf_counter_ns() < deadline:
+        take(min(deadline, time.perf_counter_ns() + 10 * ROUND_NS))
+    if serving and answered < len(generator.intended):
+        waiting = len(generator.intended) - answered
+        raise EngineFailure(
+            f"overloaded: {waiting} of {len(generator.intended)} requests at {scenario.rate_hz:g} Hz were still waiting "
+            f"{_DRAIN_S:g} s after the last one was sent",
+            "lower rate_hz below what --scenario offline reaches",
+        )
+    whole = from_json(Round, worker.result("serve"))
+    # What the meters saw covers the whole stream; it is kept as one empty round that carries it.
+    keep(replace(whole, start=session.index, samples_ns=()))
+
+

@@ -1,0 +1,1 @@
+"""Placements over targets, as executables."""
