@@ -34,16 +34,14 @@ def cpu(core: int, **facts: object) -> Files:
     return {f"{folder}/{name.replace('__', '/')}": f"{value}\n" for name, value in facts.items()}
 
 
-def cache(core: int, index: int, level: int, kind: str, size: str, shared: str) -> Files:
+def cache(core: int, index: int, level: int, kind: str, *, size: str, shared: str) -> Files:
     folder = f"sys/devices/system/cpu/cpu{core}/cache/index{index}"
     facts = {"level": level, "type": kind, "size": size, "shared_cpu_list": shared}
     return {f"{folder}/{name}": f"{value}\n" for name, value in facts.items()}
 
 
 def x86_info(cores: int, model: str, flags: str) -> Files:
-    blocks = [
-        f"processor\t: {n}\nvendor_id\t: x\nmodel name\t: {model}\nflags\t\t: {flags}\n" for n in range(cores)
-    ]
+    blocks = [f"processor\t: {n}\nvendor_id\t: x\nmodel name\t: {model}\nflags\t\t: {flags}\n" for n in range(cores)]
     return {"proc/cpuinfo": "\n".join(blocks)}
 
 
@@ -91,7 +89,7 @@ def phone() -> Files:
 
 
 def hybrid() -> Files:
-    """Core i5-12600K-like: two performance cores of two threads, four efficiency cores, integrated GPU, NPU."""
+    """Like a Core i5-12600K: two P cores of two threads, four E cores, integrated GPU, NPU."""
     files = kernel("6.8.0-45-generic", "x86_64", 32_500_000) | online("0-7")
     files |= x86_info(8, "12th Gen Intel(R) Core(TM) i5-12600K", X86 + " avx_vnni")
     files |= {"sys/devices/cpu_core/cpus": "0-3\n", "sys/devices/cpu_atom/cpus": "4-7\n"}
@@ -103,10 +101,10 @@ def hybrid() -> Files:
             cpufreq__scaling_governor="powersave",
             topology__core_cpus_list=pair,
         )
-        files |= cache(core, 0, 1, "Data", "48K" if core < 4 else "32K", pair)
-        files |= cache(core, 1, 1, "Instruction", "32K", pair)
-        files |= cache(core, 2, 2, "Unified", "1280K" if core < 4 else "2048K", pair if core < 4 else "4-7")
-        files |= cache(core, 3, 3, "Unified", "20M", "0-7")
+        files |= cache(core, 0, 1, "Data", size="48K" if core < 4 else "32K", shared=pair)
+        files |= cache(core, 1, 1, "Instruction", size="32K", shared=pair)
+        files |= cache(core, 2, 2, "Unified", size="1280K" if core < 4 else "2048K", shared=pair if core < 4 else "4-7")
+        files |= cache(core, 3, 3, "Unified", size="20M", shared="0-7")
     return files | {
         "sys/class/drm/card0/device/vendor": "0x8086\n",
         "sys/class/drm/card0-DP-1/device/vendor": "0x8086\n",
@@ -127,7 +125,7 @@ def server() -> Files:
     for core in range(8):
         pair = f"{core % 4},{core % 4 + 4}"
         files |= cpu(core, cpufreq__cpuinfo_max_freq=3_700_000 + core % 4, topology__thread_siblings_list=pair)
-        files |= cache(core, 0, 1, "Data", "32K", pair)
+        files |= cache(core, 0, 1, "Data", size="32K", shared=pair)
     return files | {
         "proc/driver/nvidia/gpus/0000:18:00.0/information": "Model: \t\t NVIDIA H200\nIRQ:   \t\t 0\n",
         "sys/class/drm/card1/device/vendor": "0x10de\n",
@@ -142,7 +140,7 @@ def bare() -> Files:
     files |= x86_info(2, "Intel(R) Xeon(R) Processor", flags)
     for core in range(2):
         files |= cpu(core, cpu_capacity=1024, topology__thread_siblings_list=core)
-        files |= cache(core, 3, 3, "Unified", "266240K", "0-1")
+        files |= cache(core, 3, 3, "Unified", size="266240K", shared="0-1")
     files["proc/stat"] = "cpu  5976 10 2023 209883 222 3 46 2012 500 0\ncpu0 1 2 3\n"
     return files
 

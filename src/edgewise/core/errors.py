@@ -47,9 +47,7 @@ class EngineFailure(EdgewiseError):
 class WorkerCrashed(EngineFailure):
     """The worker process died; `signal` and the last lines it wrote say how."""
 
-    def __init__(
-        self, message: str, hint: str | None = None, *, signal: int | None = None, stderr: str = ""
-    ) -> None:
+    def __init__(self, message: str, hint: str | None = None, *, signal: int | None = None, stderr: str = "") -> None:
         super().__init__(message, hint)
         self.signal = signal
         self.stderr = stderr
@@ -89,7 +87,11 @@ def describe(error: BaseException, doing: str) -> dict[str, Any]:
         }
     # The first lines carry the reason; what follows is usually a native stack.
     text = "\n".join(str(error).strip().splitlines()[:6]) or repr(error)
-    return {"error": "EngineFailure", "message": f"{type(error).__name__} while {doing}: {text}", "hint": None}
+    return {
+        "error": "EngineFailure",
+        "message": f"{type(error).__name__} while {doing}: {text}",
+        "hint": None,
+    }
 
 
 def rebuild(form: Mapping[str, Any]) -> EdgewiseError:

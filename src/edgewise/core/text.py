@@ -152,8 +152,7 @@ def placement_text(placement: Placement) -> str:
     if placement.kind == "single":
         return str(placement.parts[0].target)
     pieces = [
-        str(part.target) if part.share is None else f"{part.target}={_number(part.share)}"
-        for part in placement.parts
+        str(part.target) if part.share is None else f"{part.target}={_number(part.share)}" for part in placement.parts
     ]
     if placement.cut:
         pieces.append(f"cut=@{placement.cut}")

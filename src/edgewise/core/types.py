@@ -117,8 +117,8 @@ class Target:
         if len(set(self.cores)) != len(self.cores):
             raise InputError(f"a core is named twice in #{'+'.join(map(str, self.cores))}")
 
-    def option(self, name: str, default: str | None = None) -> str | None:
-        return dict(self.options).get(name, default)
+    def option(self, name: str) -> str | None:
+        return dict(self.options).get(name)
 
     def __str__(self) -> str:
         from .text import target_text
@@ -226,9 +226,7 @@ class Scenario:
         if self.batch < 1 or self.n < 1 or self.min_runs < 1:
             raise InputError(f"batch, n and min_runs must be at least 1 in scenario {self.kind!r}")
         if (self.kind == "server") != (self.rate_hz is not None):
-            raise InputError(
-                "a server scenario has a rate_hz and no other has one", "--scenario 'server(rate_hz=100)'"
-            )
+            raise InputError("a server scenario has a rate_hz and no other has one", "--scenario 'server(rate_hz=100)'")
         if self.rate_hz is not None and not 0 < self.rate_hz <= 1e6:
             raise InputError(f"rate_hz must be between 0 and 1e6, found {self.rate_hz}")
         if self.n > 1 and self.kind not in ("concurrent", "server"):

@@ -45,9 +45,7 @@ def expected(case: Case, feeds: Mapping[str, Array] | None = None) -> dict[str, 
         model = copy.deepcopy(model)
         model.opset_import[0].version = 19
     answers = ReferenceEvaluator(model).run(None, dict(feeds or case.feeds))
-    return {
-        output.name: np.asarray(answer) for output, answer in zip(model.graph.output, answers, strict=True)
-    }
+    return {output.name: np.asarray(answer) for output, answer in zip(model.graph.output, answers, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ def check_options(engine: str, target: Target, known: Collection[str], prefixes:
 
 
 def choose(target: Target, key: str, choices: Mapping[str, object], default: str) -> object:
-    value = target.option(key, default)
+    value = target.option(key) or default
     if value not in choices:
         raise InputError(f"{key}={value} is not an option of {target.engine}; choose from {', '.join(choices)}")
     return choices[value]

@@ -102,9 +102,7 @@ def operators(outcomes: Iterable[Outcome]) -> dict[str, str]:
     for outcome in outcomes:
         if outcome.check in by_name and outcome.verdict != "skip":
             used = by_name[outcome.check].operators
-            rank, word = {"fail": (0, "wrong: "), "refused": (1, "refused: ")}.get(
-                outcome.verdict, (2, "yes")
-            )
+            rank, word = {"fail": (0, "wrong: "), "refused": (1, "refused: ")}.get(outcome.verdict, (2, "yes"))
             for operator in used:
                 found.setdefault(operator, []).append((len(used), rank, word + outcome.reason))
     # A block that fails does not tell which of its operators is to blame: it counts only for want of better.
@@ -137,9 +135,7 @@ def _right(executable: Executable, case: Case, what: str, feeds: Feeds | None = 
     _compare(executable.run(feeds or case.feeds), expected(case), case.tolerance, what)
 
 
-def _refused(
-    action: Callable[[], object], kind: type[EdgewiseError], naming: Iterable[str], what: str
-) -> None:
+def _refused(action: Callable[[], object], kind: type[EdgewiseError], naming: Iterable[str], what: str) -> None:
     try:
         action()
     except kind as error:
@@ -328,9 +324,12 @@ def unknown_precision(bench: Bench) -> None:
     found = bench.engine.devices()
     device = next((device for device in found if device.name == bench.device), found[0])
     load = partial(bench.engine.load, bench.record(_case("classifier")))
-    for missing in set(PRECISIONS) - set(device.precisions):
-        target = Target(bench.name, device.name, missing, 1)
-        _refused(partial(load, target), EdgewiseError, device.precisions, missing)
+    missing = [precision for precision in PRECISIONS if precision not in device.precisions]
+    if not missing:
+        raise Unavailable(f"{device.name} has every precision, so there is none to ask for in vain")
+    for precision in missing:
+        target = Target(bench.name, device.name, precision, 1)
+        _refused(partial(load, target), EdgewiseError, device.precisions, precision)
 
 
 def leaks(bench: Bench) -> None:

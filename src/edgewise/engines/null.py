@@ -35,9 +35,7 @@ from ..core.types import PRECISIONS, Device, Model, Ran, Target
 from ._target import check_feeds, check_options, choose, pick
 
 COMPUTES = False
-_OPTIONS = (
-    "latency jitter slow over fail crash hang at refuse leak chatter wait".split()
-)
+_OPTIONS = ["latency", "jitter", "slow", "over", "fail", "crash", "hang", "at", "refuse", "leak", "chatter", "wait"]
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _STAGES = {"load": "load", "run": "run", "never": None}
 

@@ -47,12 +47,8 @@ _LEVELS = {
 _OPTIONS = ("ep", "optimize", "spin", "arena", "inter")
 _ON_OFF = {"on": True, "off": False}
 # Operators that do their arithmetic in 8-bit integers, as they are named in an optimized graph.
-_INT8 = (
-    "QLinearConv QLinearMatMul QLinearAdd QLinearMul QLinearConcat QLinearSigmoid QLinearSoftmax "
-    "QLinearGlobalAveragePool QLinearAveragePool QGemm QAttention ConvInteger MatMulInteger MatMulIntegerToFloat "
-    "DynamicQuantizeMatMul"
-).split()
-_FLOAT = "Conv FusedConv ConvTranspose MatMul FusedMatMul Gemm FusedGemm Attention".split()
+_INT8 = ["QLinearConv", "QLinearMatMul", "QLinearAdd", "QLinearMul", "QLinearConcat", "QLinearSigmoid", "QLinearSoftmax", "QLinearGlobalAveragePool", "QLinearAveragePool", "QGemm", "QAttention", "ConvInteger", "MatMulInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul"]
+_FLOAT = ["Conv", "FusedConv", "ConvTranspose", "MatMul", "FusedMatMul", "Gemm", "FusedGemm", "Attention"]
 
 
 def version() -> str:
@@ -152,9 +148,7 @@ class Ort:
             os.close(handle)
             self._optimized = Path(name)
             options.optimized_model_filepath = name
-        self._session: Any = onnxruntime.InferenceSession(
-            model.path, options, providers=[(provider, settings)]
-        )
+        self._session: Any = onnxruntime.InferenceSession(model.path, options, providers=[(provider, settings)])
         if provider not in self._session.get_providers():
             raise Unavailable(f"onnxruntime could not start {provider} and fell back to the CPU by itself")
         self._names = [output.name for output in self._session.get_outputs()]

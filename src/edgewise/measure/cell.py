@@ -129,7 +129,14 @@ def run_cell(cell: Cell, save: Save, before: Measurement | None = None) -> Resul
     except EdgewiseError as error:
         stderr = error.stderr if isinstance(error, WorkerCrashed) else ""
         return Failure(
-            cell.task, cell.machine, stage, type(error).__name__, error.message, error.hint, stderr, cell.label
+            cell.task,
+            cell.machine,
+            stage,
+            type(error).__name__,
+            error.message,
+            error.hint,
+            stderr,
+            cell.label,
         )
     return Measurement(
         cell.task, cell.machine, cell.versions, cell.inputs, tuple(starts), tuple(rounds), True, cell.label
@@ -212,5 +219,3 @@ def _serve(session: Session, rounds: list[Round], keep: Save) -> None:
     whole = from_json(Round, worker.result("serve"))
     # What the meters saw covers the whole stream; it is kept as one empty round that carries it.
     keep(replace(whole, start=session.index, samples_ns=()))
-
-

@@ -1,6 +1,6 @@
 """The worker process: take one call after another from the parent, answer each, leave when the parent is gone.
 
-    python -m edgewise.measure.worker PARENT READ_FD WRITE_FD REQUESTS_FD ANSWERS_FD MEMORY_BYTES
+python -m edgewise.measure.worker PARENT READ_FD WRITE_FD REQUESTS_FD ANSWERS_FD MEMORY_BYTES
 """
 
 from __future__ import annotations

@@ -37,6 +37,4 @@ def agreement(outputs: Mapping[str, NDArray[Any]], reference: Mapping[str, NDArr
             square += float(difference @ difference)
             reference_square += float(b @ b)
     n = max(elements, 1)
-    return Agreement(
-        max_abs, reference_max, (square / n) ** 0.5, (reference_square / n) ** 0.5, nonfinite, elements
-    )
+    return Agreement(max_abs, reference_max, (square / n) ** 0.5, (reference_square / n) ** 0.5, nonfinite, elements)

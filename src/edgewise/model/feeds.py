@@ -41,8 +41,7 @@ def _shape(model: Model, tensor: Tensor, batch: int, given: tuple[int, ...] | No
                 f"the shape {'x'.join(map(str, given))} does not fit input {tensor.name!r} of {model.label}, "
                 f"which is {_shown(tensor)}"
             )
-        shape = given if tensor.shape is None or isinstance(tensor.shape[0], int) or batch == 1 else (
-            batch, *given[1:])
+        shape = given if tensor.shape is None or isinstance(tensor.shape[0], int) or batch == 1 else (batch, *given[1:])
         return _bounded(model, tensor, shape)
     if tensor.shape is None:
         raise InputError(f"input {tensor.name!r} of {model.label} has no declared shape; name one", hint)
@@ -52,7 +51,8 @@ def _shape(model: Model, tensor: Tensor, batch: int, given: tuple[int, ...] | No
     loose = [str(dim) for dim in rest if not isinstance(dim, int)]
     if loose:
         raise InputError(
-            f"input {tensor.name!r} of {model.label} is {_shown(tensor)}: give its symbolic dimensions a size", hint
+            f"input {tensor.name!r} of {model.label} is {_shown(tensor)}: give its symbolic dimensions a size",
+            hint,
         )
     if isinstance(first, int) and batch not in (1, first):
         raise InputError(
@@ -97,9 +97,7 @@ def feeds(model: Model, sizes: Shapes, seed: int = 0) -> Arrays:
         elif dtype.kind in "iub":
             made[tensor.name] = random.integers(0, 2, shape).astype(dtype)
         else:
-            raise InputError(
-                f"input {tensor.name!r} of {model.label} is {tensor.dtype}, which edgewise cannot make up"
-            )
+            raise InputError(f"input {tensor.name!r} of {model.label} is {tensor.dtype}, which edgewise cannot make up")
     return made
 
 

@@ -14,7 +14,14 @@ from typing import Any
 from ..core.errors import InputError
 from ..core.types import Model, Tensor
 
-_QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger")
+_QUANTIZED = (
+    "QuantizeLinear",
+    "DequantizeLinear",
+    "QLinearConv",
+    "QLinearMatMul",
+    "ConvInteger",
+    "MatMulInteger",
+)
 _FLOATS = {1: "fp32", 10: "fp16", 16: "bf16", 11: "fp64"}  # onnx.TensorProto.DataType
 _EXPORT_HINT = "export the model again, or check it with: python -m onnx.checker FILE"
 
@@ -133,9 +140,7 @@ def _tensor(value: Any) -> Tensor:
     dtype = onnx.TensorProto.DataType.Name(kind.elem_type).lower() if kind.elem_type else "unknown"
     shape = None
     if kind.HasField("shape"):
-        shape = tuple(
-            dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in kind.shape.dim
-        )
+        shape = tuple(dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in kind.shape.dim)
     return Tensor(value.name, {"float": "float32", "double": "float64"}.get(dtype, dtype), shape)
 
 

@@ -19,12 +19,19 @@ def text(path: Path) -> str | None:
         return None
 
 
-def number(path: Path) -> int | None:
-    """The integer a file holds, None where it holds something else."""
+def integer(written: str | None) -> int | None:
+    """The integer that is written there, None where something else is."""
     try:
-        return int(text(path) or "")
+        value = int(written or "")
     except ValueError:
         return None
+    # The kernel has no larger numbers, and floats have no room for them.
+    return value if abs(value) < 2**64 else None
+
+
+def number(path: Path) -> int | None:
+    """The integer a file holds."""
+    return integer(text(path))
 
 
 def core_list(listed: str | None) -> tuple[int, ...]:

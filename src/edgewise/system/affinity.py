@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from ..core.errors import InputError, Unavailable
 from ..core.types import Machine
-from . import core_list, number, text
+from . import core_list, integer, number, text
 
 # Threads may be born while a process is being pinned; each pass catches those the pass before has missed.
 _PASSES = 5
@@ -68,9 +68,7 @@ def usable_cores(machine: Machine) -> tuple[int, ...]:
 
 def physical_cores(machine: Machine, cores: Iterable[int]) -> tuple[int, ...]:
     """One logical core, the first given, of each physical core among `cores`."""
-    threaded = {
-        core for cluster in machine.clusters if cluster.threads_per_core > 1 for core in cluster.cores
-    }
+    threaded = {core for cluster in machine.clusters if cluster.threads_per_core > 1 for core in cluster.cores}
     # Hardware threads of one core share its first-level data cache, and no other core does.
     siblings = {
         core: cache.shared_by
@@ -103,7 +101,7 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
         quota, period = number(folder / "cpu.cfs_quota_us"), number(folder / "cpu.cfs_period_us")
         if (limit := text(folder / "cpu.max")) is not None:
             fields = limit.split()
-            quota, period = (int(f) if f.isdecimal() else None for f in [*fields, "", ""][:2])
+            quota, period = map(integer, [*fields, "", ""][:2])
         if quota is not None and period is not None and quota > 0 and period > 0:
             quotas.append(quota / period)
     return min(quotas, default=None)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..core.types import Accelerator, Cache, Cluster, Machine
-from . import core_list, number, text
+from . import core_list, integer, number, text
 from .affinity import allowed_cores, cpu_quota, memory_limit_bytes, physical_cores, usable_cores
 
 __all__ = ["cpu_quota", "machine", "physical_cores", "usable_cores"]
@@ -161,9 +161,7 @@ def _caches(root: Path, clusters: Sequence[Cluster]) -> tuple[Cache, ...]:
             if level is not None and size is not None and int(size[1]) > 0:
                 kind = (text(index / "type") or "unified").lower()
                 found.add(Cache(level, kind, int(size[1]) * _UNITS.get(size[2], 1), shared or (core,)))
-    return tuple(
-        sorted(found, key=lambda cache: (cache.level, cache.kind, cache.shared_by, cache.size_bytes))
-    )
+    return tuple(sorted(found, key=lambda cache: (cache.level, cache.kind, cache.shared_by, cache.size_bytes)))
 
 
 def _accelerators(root: Path) -> tuple[Accelerator, ...]:
@@ -185,16 +183,14 @@ def _accelerators(root: Path) -> tuple[Accelerator, ...]:
 
 def _run_sysctl(name: str) -> str | None:
     try:
-        done = subprocess.run(["/usr/sbin/sysctl", "-n", name], capture_output=True, text=True, timeout=5)
+        return subprocess.check_output(["/usr/sbin/sysctl", "-n", name], text=True, timeout=5).strip()
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def _apple(sysctl: Sysctl) -> Machine:
     def value(name: str) -> int | None:
-        answer = sysctl(name) or ""
-        return int(answer) if answer.isdecimal() else None
+        return integer(sysctl(name))
 
     performance, efficiency = value("hw.perflevel0.logicalcpu"), value("hw.perflevel1.logicalcpu")
     if performance and efficiency:

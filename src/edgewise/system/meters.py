@@ -45,9 +45,7 @@ class Meters:
         self._usage = self._files(_usage(root))
         folder = root / "sys/devices/system/cpu"
         names = ["cpu[0-9]*"] if cores is None else [f"cpu{core}" for core in cores]
-        self._clocks = self._files(
-            p for n in names for p in sorted(folder.glob(f"{n}/cpufreq/scaling_cur_freq"))
-        )
+        self._clocks = self._files(p for n in names for p in sorted(folder.glob(f"{n}/cpufreq/scaling_cur_freq")))
         self._sensors = self._files(_sensors(root))
         self._jiffy_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         count = len(core_list(text(folder / "online"))) or os.cpu_count() or 1
@@ -97,7 +95,11 @@ class Meters:
         fields = _line(self._stat[0]).split() if self._stat else []
         if len(fields) < 8 or fields[0] != b"cpu" or not all(field.isdigit() for field in fields[1:]):
             return None, None
-        user, nice, system, _idle, _wait, irq, softirq, *stolen = (int(field) for field in fields[1:9])
+        counts = [int(field) for field in fields[1:9]]
+        # Sandboxes such as gVisor fill the line with zeros: that is no reading.
+        if not any(counts):
+            return None, None
+        user, nice, system, _idle, _wait, irq, softirq, *stolen = counts
         # Guests are left out: their time is in `user` and `nice` already.
         busy = (user + nice + system + irq + softirq) * self._jiffy_ns
         return busy, stolen[0] * self._jiffy_ns if stolen else None
@@ -176,9 +178,7 @@ def _usage(root: Path) -> list[Path]:
 
 def _sensors(root: Path) -> list[Path]:
     """Temperatures of the processor; of anything else only where no sensor says it is the processor's."""
-    found = [
-        (zone / "temp", text(zone / "type")) for zone in sorted(root.glob("sys/class/thermal/thermal_zone*"))
-    ]
+    found = [(zone / "temp", text(zone / "type")) for zone in sorted(root.glob("sys/class/thermal/thermal_zone*"))]
     for chip in sorted(root.glob("sys/class/hwmon/hwmon*")):
         found += [(path, text(chip / "name")) for path in sorted(chip.glob("temp*_input"))]
     return [path for path, name in found if _CPU_SENSORS.search(name or "")] or [path for path, _ in found]

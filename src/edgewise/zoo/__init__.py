@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from functools import cache
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def export(name: str, path: str) -> str:
     model = getattr(module, name)()
     target = Path(path)
     # Written beside and renamed, so that a half-written file is never taken for a model.
-    part = target.with_name(target.name + ".part")
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
     onnx.save(model, str(part))
     part.replace(target)
     return str(target)

@@ -39,9 +39,7 @@ class Net:
         w = self.weight(f"{label}.weight", self.random.standard_normal((out, into, kernel, kernel)) * scale)
         b = self.weight(f"{label}.bias", self.random.standard_normal(out) * 0.01)
         pad = kernel // 2
-        y = self.node(
-            "Conv", [x, w, b], kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, group=groups
-        )
+        y = self.node("Conv", [x, w, b], kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, group=groups)
         self.channels[y] = out
         return y
 

@@ -1,26 +1,33 @@
 """Statistics for latencies in time order: dependent, bursty, drifting, looked at more than once. numpy only."""
 
+from .certify import LONGEST_DEPENDENCE, Certificate, certify
 from .dependence import Dependence, dependence
 from .drift import Drift, drift
 from .modes import Mode, Modes, modes
+from .paired import Ratio, ratio
 from .quantile import Interval, carries, floor, interval, quantile
 from .steady import steady
 from .stopping import Decision, Stopping
 
 __all__ = [
+    "LONGEST_DEPENDENCE",
+    "Certificate",
     "Decision",
     "Dependence",
     "Drift",
     "Interval",
     "Mode",
     "Modes",
+    "Ratio",
     "Stopping",
     "carries",
+    "certify",
     "dependence",
     "drift",
     "floor",
     "interval",
     "modes",
     "quantile",
+    "ratio",
     "steady",
 ]

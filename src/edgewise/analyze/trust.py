@@ -1,0 +1,98 @@
+"""What a measurement has to say against itself: findings every analysis attaches to the results it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ..core import stats
+from ..core.types import Finding, Level, Measurement, Scalar
+
+# Other processes taking more than this share of the machine is the commonest reason for a wrong number.
+FOREIGN_SHARE = 0.03
+STOLEN_SHARE = 0.02
+# The error (relative root mean square) a precision explains by itself: its unit roundoff, times what some hundred
+# layers make of it. More than that is a wrong answer, not a rounded one.
+EXPLAINED_ERROR = {"fp32": 1e-4, "tf32": 2e-2, "fp16": 2e-2, "bf16": 1e-1, "int8": 3e-1}
+# A lower precision that changes nothing did not happen.
+SAME_ANSWER = 1e-7
+CLOCK_DROP = 0.05
+LATE_SHARE = 0.1
+
+Found = Callable[..., Finding]
+
+
+def name(measurement: Measurement) -> str:
+    """How findings refer to a measurement."""
+    return f"{measurement.label} on {measurement.task.placement}"
+
+
+def findings(measurement: Measurement, cores: int) -> Iterator[Finding]:
+    about = name(measurement)
+
+    def found(code: str, level: Level, **values: Scalar) -> Finding:
+        return Finding(code, level, about, tuple(values.items()))
+
+    scenario, rounds = measurement.task.scenario, measurement.measured
+    elapsed = sum(r.elapsed_ns for r in rounds if r.foreign_ns is not None)
+    if elapsed:
+        foreign = sum(r.foreign_ns or 0 for r in rounds) / (elapsed * cores)
+        if foreign > FOREIGN_SHARE:
+            yield found("foreign_load", "caution", share=foreign)
+        stolen = sum(r.stolen_ns or 0 for r in rounds) / (elapsed * cores)
+        if stolen > STOLEN_SHARE:
+            yield found("stolen_time", "caution", share=stolen)
+    yield from _series(measurement, found)
+    yield from _answer(measurement, found)
+    clocks = [r.clock_hz for r in rounds if r.clock_hz]
+    third = len(clocks) // 3
+    if third:
+        before, after = sum(clocks[:third]) / third, sum(clocks[-third:]) / third
+        if after < before * (1 - CLOCK_DROP):
+            yield found("clock_dropped", "caution", before_hz=round(before), after_hz=round(after))
+    late = max((r.late_ns for r in rounds if r.late_ns is not None), default=None)
+    samples = measurement.samples_ns
+    if late and samples and late > LATE_SHARE * stats.quantile(samples, 0.5):
+        yield found("late_generator", "note", late_ns=late)
+    if scenario.contention:
+        yield found("contention", "note", contention=str(scenario.contention))
+
+
+def _series(measurement: Measurement, found: Found) -> Iterator[Finding]:
+    samples, scenario = measurement.samples_ns, measurement.task.scenario
+    warm = [s for r in measurement.rounds if r.warmup for s in r.samples_ns]
+    if scenario.warmup is None and warm and stats.steady(warm) is None:
+        yield found("never_steady", "caution", runs=len(warm))
+    if not samples:
+        return
+    drift = stats.drift(samples)
+    if drift.flagged:
+        yield found("drifting", "caution", change=drift.change)
+    interval = stats.interval(samples)
+    if interval and scenario.width and interval.relative_width > scenario.width:
+        yield found("wide_interval", "caution", width=interval.relative_width, asked=scenario.width)
+    modes = stats.modes(samples)
+    if len(modes.modes) > 1:
+        shown = ", ".join(f"{round(m.center)}:{m.share:.3f}" for m in modes.modes)
+        yield found("several_modes", "note", modes=shown, alternation=modes.alternation, dwell=modes.mean_dwell)
+
+
+def _answer(measurement: Measurement, found: Found) -> Iterator[Finding]:
+    target = measurement.task.placement.parts[0].target
+    start = measurement.starts[-1] if measurement.starts else None
+    if start is None:
+        return
+    if "nothing was computed" in start.ran.notes:
+        yield found("nothing_computed", "note")
+        return
+    precision = target.precision or "fp32"
+    if start.agreement is None:
+        yield found("not_compared", "note")
+        return
+    error = start.agreement.error
+    if error > EXPLAINED_ERROR[precision]:
+        level = "problem" if precision == "fp32" else "caution"
+        yield found("disagrees", level, error=error, precision=precision, explained=EXPLAINED_ERROR[precision])
+    elif precision not in ("fp32", "tf32") and error < SAME_ANSWER:
+        yield found("precision_unproven", "caution", precision=precision)
+    if target.device and not target.device.startswith("cpu") and len(start.ran.devices) > 1:
+        yield found("fell_back", "caution", devices=", ".join(start.ran.notes))

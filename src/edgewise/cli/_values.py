@@ -1,0 +1,34 @@
+"""Values people type: shapes, sizes."""
+
+from __future__ import annotations
+
+import re
+
+from ..core.errors import InputError
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
+
+
+def shapes(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    """`input=1x3x224x224`, several times."""
+    found = {}
+    for text in texts:
+        name, equals, dims = text.rpartition("=")
+        if not equals or not name or not re.fullmatch(r"[0-9]+(x[0-9]+)*", dims):
+            raise InputError(f"{text!r} is not a shape; expected such as input=1x3x224x224")
+        found[name] = tuple(int(dim) for dim in dims.split("x"))
+    return found
+
+
+def size_bytes(text: str | None) -> int | None:
+    """`500MB`, `2GiB`, `1000000`."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"([0-9.]+)\s*([kmg]i?)?b?", text.strip().lower())
+    try:
+        value = round(float(match[1]) * _UNITS[match[2] or ""]) if match else 0
+    except ValueError:
+        value = 0
+    if value <= 0:
+        raise InputError(f"{text!r} is not a size; expected such as 500MB or 2GiB")
+    return value

@@ -1,0 +1,109 @@
+"""`edgewise bench`: every way to run a model here, measured and ranked."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from typing import Annotated
+
+
+def run(
+    models: Annotated[tuple[str, ...], "ONNX files, or built-in networks by name"],
+    *,
+    on: Annotated[tuple[str, ...], "a target, such as ort:cpu:int8@2; repeat for several (default: all)"] = (),
+    batch: Annotated[tuple[int, ...], "a batch size; repeat for several"] = (),
+    scenario: Annotated[tuple[str, ...], "the load: single, concurrent(n=4), server(rate_hz=100), offline"] = (
+        "single",
+    ),
+    shape: Annotated[tuple[str, ...], "sizes of an input, such as input=1x3x224x224"] = (),
+    calibration: Annotated[str | None, "an .npz with one array per input, for int8 (default: seeded noise)"] = None,
+    save: Annotated[str | None, "the store to save to (default: the one `edgewise show` shows)"] = None,
+    resume: Annotated[bool, "go on where an interrupted run stopped: skip what the store has"] = False,
+    timeout: Annotated[float, "seconds a worker may take to load, and beyond the length of a round"] = 120.0,
+    memory: Annotated[str | None, "the most a worker may allocate, such as 4GB"] = None,
+    json_: Annotated[bool, "raw results as JSON"] = False,
+) -> int:
+    """Measure a model on every usable target, or on those named, and rank them.
+
+    Each cell runs in a process of its own; every round is saved as soon as it is done.
+    """
+    from ..analyze import summary
+    from ..core.records import to_json
+    from ..core.types import Failure, Measurement, Round, Start
+    from ..measure.cell import Cell
+    from ..report import terminal
+    from ..store.db import Store
+    from ..study import home
+    from ..study.prepare import Limits
+    from ..study.sweep import sweep
+    from ._cells import request
+    from ._progress import Progress
+    from ._values import shapes, size_bytes
+
+    limits = Limits(timeout, size_bytes(memory), shapes(shape), calibration)
+    path = save or str(home.default_store())
+    with Store(path) as store:
+        wanted = request(models, on, batch, scenario, limits)
+        store.save_machine(wanted.machine)
+        for model in wanted.models:
+            store.save_model(model)
+        progress = Progress(len(wanted.pairs()))
+        runs = 0
+
+        def show(cell: Cell | Failure, number: int, part: Start | Round | None) -> None:
+            nonlocal runs
+            if part is None:
+                runs = 0
+                progress.cell(number, f"{cell.label} on {cell.task.placement}, {cell.task.scenario}")
+            elif isinstance(part, Round):
+                runs += len(part.samples_ns)
+                progress.detail(f"{'warming up, ' if part.warmup else ''}{runs} runs")
+
+        results = []
+        try:
+            for result in sweep(wanted.cells(), store, show, resume=resume):
+                results.append(result)
+        except KeyboardInterrupt:
+            progress.done()
+            again = shlex.join(a for a in sys.argv[1:] if a != "--resume")
+            print(
+                f"interrupted: {len(results)} of {len(wanted.pairs())} cells are saved in {path}",
+                file=sys.stderr,
+            )
+            print(f"hint: edgewise {again} --resume", file=sys.stderr)
+            return 130
+        progress.done()
+    measurements = [result for result in results if isinstance(result, Measurement)]
+    failures = [result for result in results if isinstance(result, Failure)]
+    section = summary.run(measurements, cores=len(wanted.machine.cores))
+    if json_:
+        print(json.dumps(to_json({"machine": wanted.machine, "results": results, "section": section})))
+    else:
+        out = terminal.console(sys.stdout)
+        out.print(f"{', '.join(m.label for m in wanted.models)} on {wanted.machine.label}\n")
+        terminal.draw(section, out, keep=("target",))
+        terminal.draw_failures(failures, out)
+        _next_step(section.rows, models, path, out)
+    if not measurements:
+        from ..core.errors import BY_NAME
+
+        return BY_NAME[failures[0].error].exit_code if failures else 1
+    return 0
+
+
+def _next_step(rows: tuple[tuple[object, ...], ...], models: tuple[str, ...], path: str, out: object) -> None:
+    from rich.console import Console
+
+    assert isinstance(out, Console)
+    out.print()
+    targets = [str(row[3]) for row in rows if row[1] == rows[0][1] and row[2] == rows[0][2]]
+    if len(targets) > 1:
+        out.print(
+            f"Next: edgewise compare {shlex.quote(models[0])} --on {_quoted(targets[1])} --on {_quoted(targets[0])}"
+        )
+    out.print(f"Saved in {path}; see it with: edgewise show {shlex.quote(path)}", style="dim")
+
+
+def _quoted(target: str) -> str:
+    return shlex.quote(target)

@@ -1,0 +1,81 @@
+"""`edgewise compare`: an interleaved A/B comparison."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+
+def run(
+    models: Annotated[tuple[str, ...], "one model on several targets, or several models on one"],
+    *,
+    on: Annotated[tuple[str, ...], "a target; the first is the baseline"] = (),
+    batch: Annotated[int, "the batch size"] = 1,
+    shape: Annotated[tuple[str, ...], "sizes of an input, such as input=1x3x224x224"] = (),
+    calibration: Annotated[str | None, "an .npz with one array per input, for int8 (default: seeded noise)"] = None,
+    starts: Annotated[int, "fresh sets of processes; the interval is over these"] = 5,
+    rounds: Annotated[int, "turns each side takes per set of processes"] = 8,
+    save: Annotated[str | None, "the store to save to (default: the one `edgewise show` shows)"] = None,
+    timeout: Annotated[float, "seconds a worker may take to load, and beyond the length of a round"] = 120.0,
+    memory: Annotated[str | None, "the most a worker may allocate, such as 4GB"] = None,
+    json_: Annotated[bool, "raw results as JSON"] = False,
+) -> int:
+    """Compare targets, or models, in turns: a ratio with an interval, or the smallest difference that would show.
+
+    All sides are alive at once and take short rounds in random order, so that whatever else the machine does
+    happens to all of them; repeated over fresh processes, because two copies of the same program differ too.
+    """
+    from ..analyze import compare as analysis
+    from ..core.errors import BY_NAME, InputError, rebuild
+    from ..core.records import to_json
+    from ..core.types import Failure, Measurement
+    from ..report import terminal
+    from ..store.db import Store
+    from ..study import home
+    from ..study.compare import compare
+    from ..study.prepare import Limits
+    from ._cells import request
+    from ._progress import Progress
+    from ._values import shapes, size_bytes
+
+    if starts < 2:
+        raise InputError(f"an interval needs at least two sets of processes, found --starts {starts}")
+    limits = Limits(timeout, size_bytes(memory), shapes(shape), calibration)
+    with Store(save or str(home.default_store())) as store:
+        wanted = request(models, on or ("ort",), (batch,), ("single",), limits)
+        pairs = wanted.pairs()
+        if len(pairs) < 2:
+            raise InputError(
+                "a comparison needs two sides, found one",
+                f"edgewise compare {models[0]} --on ort:cpu --on openvino:cpu",
+            )
+        store.save_machine(wanted.machine)
+        for model in wanted.models:
+            store.save_model(model)
+        cells = []
+        for cell in wanted.cells():
+            if isinstance(cell, Failure):
+                raise rebuild({"error": cell.error, "message": cell.message, "hint": cell.hint})
+            cells.append(cell)
+        progress = Progress(starts)
+        names = ", ".join(str(cell.task.placement) for cell in cells)
+
+        def show(start: int, number: int) -> None:
+            if number == 0:
+                progress.cell(start, f"taking turns: {names}")
+            progress.detail(f"round {number + 1} of {rounds}")
+
+        results = compare(cells, store, show, starts=starts, rounds=rounds)
+        progress.done()
+    measurements = [result for result in results if isinstance(result, Measurement)]
+    failures = [result for result in results if isinstance(result, Failure)]
+    section = analysis.run(measurements, cores=len(wanted.machine.cores)) if measurements else None
+    if json_:
+        print(json.dumps(to_json({"machine": wanted.machine, "results": results, "section": section})))
+    else:
+        out = terminal.console(sys.stdout)
+        if section:
+            terminal.draw(section, out, keep=("target",))
+        terminal.draw_failures(failures, out)
+    return BY_NAME[failures[0].error].exit_code if failures else 0

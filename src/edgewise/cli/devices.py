@@ -1,0 +1,63 @@
+"""`edgewise devices`: what is here, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+
+def run(*, json_: Annotated[bool, "raw facts as JSON"] = False) -> None:
+    """Show the machine, its clusters, and every engine with its devices, precisions and abilities."""
+    from ..core.records import to_json
+    from ..core.types import Column, Section
+    from ..report import format, terminal
+    from ..study.survey import survey
+
+    machine, engines = survey()
+    if json_:
+        print(json.dumps(to_json({"machine": machine, "engines": engines})))
+        return
+    out = terminal.console(sys.stdout)
+    out.print(f"[bold]{machine.label}[/bold]")
+    out.print(f"{machine.system}, governor {machine.governor or 'unknown'}, machine {machine.id}\n")
+    for cluster in machine.clusters:
+        facts = [f"cores {_ranges(cluster.cores)}"]
+        facts += [f"up to {format.frequency(cluster.max_hz)}"] if cluster.max_hz else []
+        facts += [f"capacity {cluster.capacity}"] if cluster.capacity else []
+        facts += [f"{cluster.threads_per_core} threads a core"] if cluster.threads_per_core > 1 else []
+        out.print(f"cpu.{cluster.name}  {', '.join(facts)}")
+    for cache in machine.caches:
+        out.print(
+            f"L{cache.level} {cache.kind.lower()}  {format.size(cache.size_bytes)}, cores {_ranges(cache.shared_by)}"
+        )
+    for accelerator in machine.accelerators:
+        memory = f", {format.size(accelerator.memory_bytes)}" if accelerator.memory_bytes else ""
+        out.print(f"{accelerator.kind}  {accelerator.label}{memory}")
+    out.print()
+    rows = tuple(
+        (e.name, e.version, d.name, d.label, ", ".join(d.precisions), ", ".join(e.abilities) or None)
+        for e in engines
+        for d in e.devices
+    )
+    columns = tuple(map(Column, ("engine", "version", "device", "label", "precisions", "abilities")))
+    terminal.draw(Section("Engines", columns, rows), out, keep=("engine", "version", "device", "precisions"))
+    for engine in engines:
+        if engine.version is None:
+            out.print(f"\n{engine.name} is missing: {engine.reason}")
+            if engine.hint:
+                out.print(f"  get it with: {engine.hint}", markup=False)
+    for accelerator in machine.accelerators:
+        if not any(device.kind == accelerator.kind for engine in engines for device in engine.devices):
+            out.print(f"\nno installed engine uses the {accelerator.kind} ({accelerator.label})")
+
+
+def _ranges(cores: tuple[int, ...]) -> str:
+    """0, 1, 2, 5 as 0-2, 5."""
+    runs: list[list[int]] = []
+    for core in cores:
+        if runs and core == runs[-1][-1] + 1:
+            runs[-1].append(core)
+        else:
+            runs.append([core])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)

@@ -1,0 +1,1 @@
+"""One file per pass: a model in, a smaller or faster one out."""

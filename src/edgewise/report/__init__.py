@@ -1,0 +1,1 @@
+"""Records to what people read: the only place where numbers are rounded and sentences made."""

@@ -1,0 +1,74 @@
+"""Raw values to text: the only place where a number is rounded."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+MISSING = "n/a"
+_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
+_SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
+
+
+def figures(value: float, digits: int = 3) -> str:
+    """`digits` significant figures, without exponents, never hiding whole digits."""
+    if value == 0 or not math.isfinite(value):
+        return str(value)
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{places}f}"
+
+
+def time(ns: float) -> str:
+    scale, unit = next(((s, u) for s, u in _TIMES if ns >= s), _TIMES[-1])
+    return f"{figures(ns / scale)} {unit}"
+
+
+def time_range(low: float, high: float) -> str:
+    """Both ends in the unit and with the places of the upper one, so that the eye can subtract."""
+    scale, unit = next(((s, u) for s, u in _TIMES if high >= s), _TIMES[-1])
+    places = max(0, 2 - math.floor(math.log10(high / scale))) if high > 0 else 0
+    return f"[{low / scale:,.{places}f}, {high / scale:,.{places}f}] {unit}"
+
+
+def size(count: float) -> str:
+    scale, unit = next(((s, u) for s, u in _SIZES if count >= s), _SIZES[-1])
+    return f"{figures(count / scale)} {unit}"
+
+
+def percent(share: float) -> str:
+    return f"{figures(share * 100, 2)} %"
+
+
+def error(value: float) -> str:
+    if value == 0:
+        return "exact"
+    return f"{value:.0e}" if math.isfinite(value) else "not finite"
+
+
+def frequency(hz: float) -> str:
+    return f"{figures(hz / 1e9)} GHz"
+
+
+def cell(value: Any, unit: str) -> str:
+    """A table cell; `unit` is the column's."""
+    if value is None:
+        return MISSING
+    match unit:
+        case "ns":
+            return time(value)
+        case "ns_range":
+            return time_range(*value)
+        case "ratio":
+            return f"{value:.2f}×"
+        case "ratio_range":
+            return f"[{value[0]:.2f}, {value[1]:.2f}]"
+        case "bytes":
+            return size(value)
+        case "rate":
+            return f"{figures(value)}/s"
+        case "count":
+            return f"{value:,}"
+        case "error":
+            return error(value)
+        case _:
+            return str(value)

@@ -1,0 +1,115 @@
+"""Findings to sentences: a closed list, each with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ..core.types import Finding, Scalar
+from . import format
+
+Values = Mapping[str, Scalar]
+
+
+def _number(value: Scalar) -> float:
+    assert isinstance(value, (int, float))
+    return float(value)
+
+
+def _modes(v: Values) -> str:
+    pairs = [piece.split(":") for piece in str(v["modes"]).split(", ")]
+    shown = ", ".join(f"{format.time(float(at))} ({float(share):.0%})" for at, share in pairs)
+    how = {
+        "mixed": "changing from run to run",
+        "phases": f"staying about {_number(v['dwell']):.0f} runs in each",
+        "alternating": "taking turns",
+    }.get(str(v["alternation"]), "")
+    return f"latency has {len(pairs)} modes: {shown}, {how}"
+
+
+# code -> (sentence, remedy or None)
+_SENTENCES: Mapping[str, tuple[Callable[[Values], str], str | None]] = {
+    "fastest": (lambda v: f"{v['target']} is fastest at {format.time(_number(v['p50_ns']))}", None),
+    "tie": (
+        lambda v: f"{v['target']} cannot be told apart from {v['ties']}",
+        "compare them interleaved: edgewise compare MODEL --on A --on B",
+    ),
+    "faster": (
+        lambda v: (
+            f"{v['other']} is {_number(v['ratio']):.2f}× [{_number(v['low']):.2f}, {_number(v['high']):.2f}] "
+            f"as fast as {v['baseline']}"
+        ),
+        None,
+    ),
+    "no_difference": (
+        lambda v: (
+            f"no difference above {format.percent(_number(v['detectable']))} detectable between {v['other']} "
+            f"and {v['baseline']}"
+        ),
+        None,
+    ),
+    "too_few_starts": (lambda v: f"{v['other']} ran in one process only: no interval", "--starts 5"),
+    "foreign_load": (
+        lambda v: f"other processes took {format.percent(_number(v['share']))} of the machine meanwhile",
+        "close them and measure again",
+    ),
+    "stolen_time": (
+        lambda v: f"the hypervisor took {format.percent(_number(v['share']))} of the machine meanwhile",
+        "measure on a machine of its own, or at another time",
+    ),
+    "never_steady": (
+        lambda v: f"still changing after {v['runs']} warm-up runs",
+        "allow more time: --scenario 'single(max_s=60)'",
+    ),
+    "drifting": (
+        lambda v: (
+            f"latency drifted by {format.percent(_number(v['change']))} during the measurement, so it has no interval"
+        ),
+        "let the device cool down, or measure longer: --scenario 'single(max_s=60)'",
+    ),
+    "wide_interval": (
+        lambda v: (
+            f"the interval is {format.percent(_number(v['width']))} wide, {format.percent(_number(v['asked']))} "
+            "were asked for"
+        ),
+        "allow more time: --scenario 'single(max_s=60)'",
+    ),
+    "several_modes": (_modes, None),
+    "disagrees": (
+        lambda v: (
+            f"outputs differ from the reference by {format.percent(_number(v['error']))} (root mean square), more "
+            f"than {v['precision']} explains ({format.percent(_number(v['explained']))})"
+        ),
+        "measure accuracy before using it",
+    ),
+    "precision_unproven": (
+        lambda v: f"{v['precision']} gives the same answer as fp32 to the last digit: it may not have been used",
+        None,
+    ),
+    "not_compared": (lambda v: "outputs were not compared: the reference cannot run this model", None),
+    "nothing_computed": (lambda v: "the null engine computes nothing: this is not a model's latency", None),
+    "fell_back": (lambda v: f"not all ran on the device asked for: {v['devices']}", None),
+    "clock_dropped": (
+        lambda v: (
+            f"the clock fell from {format.frequency(_number(v['before_hz']))} to "
+            f"{format.frequency(_number(v['after_hz']))}"
+        ),
+        "let the device cool down first: --scenario 'single(cooldown_s=30)'",
+    ),
+    "late_generator": (
+        lambda v: (
+            f"requests were sent up to {format.time(_number(v['late_ns']))} late; their latency counts from when "
+            "they were due"
+        ),
+        None,
+    ),
+    "contention": (lambda v: f"measured beside competing processes: {v['contention']}", None),
+}
+CODES = frozenset(_SENTENCES)
+
+
+def sentence(finding: Finding) -> str:
+    return _SENTENCES[finding.code][0](dict(finding.values))
+
+
+def remedy(finding: Finding) -> str | None:
+    return _SENTENCES[finding.code][1]

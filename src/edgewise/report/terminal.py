@@ -1,0 +1,86 @@
+"""Sections on a terminal: tables that show what varies, findings below them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..core.types import Failure, Finding, Section
+from . import format
+from .sentences import remedy, sentence
+
+_MARKS = {"note": ("•", "cyan"), "caution": ("!", "yellow"), "problem": ("✗", "red")}
+# Said about the whole table, not about one row of it.
+_HEADLINES = ("fastest", "tie", "faster", "no_difference", "too_few_starts")
+
+
+def console(file: TextIO) -> Console:
+    wide = None if file.isatty() else 160
+    return Console(file=file, highlight=False, soft_wrap=False, width=wide)
+
+
+def draw(section: Section, to: Console, keep: Sequence[str] = ()) -> None:
+    """The table without columns that say the same in every row (but for `keep`), then what there is to say."""
+    shown = [
+        index
+        for index, column in enumerate(section.columns)
+        if column.name in keep or column.unit not in ("text",) or len({row[index] for row in section.rows}) > 1
+    ]
+    shown = [i for i in shown if any(row[i] is not None for row in section.rows)]
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for index in shown:
+        column = section.columns[index]
+        table.add_column(
+            column.name.replace("_", " "), justify="left" if column.unit == "text" else "right", no_wrap=True
+        )
+    for row in section.rows:
+        table.add_row(*(format.cell(row[i], section.columns[i].unit) for i in shown))
+    if section.rows:
+        to.print(table)
+    draw_findings(section.findings, to)
+
+
+def draw_findings(findings: Sequence[Finding], to: Console) -> None:
+    headlines = [f for f in findings if f.code in _HEADLINES]
+    if headlines:
+        to.print()
+    for finding in headlines:
+        to.print(_line(finding, ""))
+    # The same thing said of several results is said once.
+    grouped: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for finding in findings:
+        if finding.code not in _HEADLINES:
+            grouped[finding.code, sentence(finding)].append(finding)
+    if grouped:
+        to.print()
+    for (_, _), same in grouped.items():
+        about = ", ".join(finding.about.partition(" on ")[2] or finding.about for finding in same)
+        to.print(_line(same[0], about + ": "))
+
+
+def _line(finding: Finding, about: str) -> Text:
+    mark, colour = _MARKS[finding.level]
+    text = Text.assemble((f"{mark} ", f"bold {colour}"), about, sentence(finding))
+    advice = remedy(finding)
+    if advice:
+        text.append(f" → {advice}", style="dim")
+    return text
+
+
+def draw_failures(failures: Sequence[Failure], to: Console) -> None:
+    if not failures:
+        return
+    to.print("\n[bold]Did not run[/bold]")
+    for failure in failures:
+        line = Text.assemble(("✗ ", "bold red"), (f"{failure.label} on {failure.task.placement}", "bold"))
+        if str(failure.task.scenario) != "single":
+            line.append(f", {failure.task.scenario}")
+        line.append(f": {failure.message} ({failure.stage})")
+        if failure.hint:
+            line.append(f" → {failure.hint}", style="dim")
+        to.print(line)

@@ -1,0 +1,1 @@
+"""Results on disk: SQLite, every round saved the moment it is done."""

@@ -1,0 +1,239 @@
+"""The store: begin a result, add its parts as they come, read results back as records."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+import time
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psutil
+
+from ..core.errors import StoreError
+from ..core.records import from_json, to_json
+from ..core.text import parse_placement, parse_scenario
+from ..core.types import Agreement, Failure, Machine, Measurement, Model, Ran, Result, Round, Start, Task
+from .migrations import migrate
+
+# Another writer holds the lock for milliseconds; this long means it is stuck.
+_BUSY_MS = 30_000
+_ROUND_COLUMNS = tuple(f.name for f in fields(Round))
+
+
+class Store:
+    def __init__(self, path: str | Path, *, create: bool = True) -> None:
+        self.path = str(path)
+        if not create and not Path(self.path).is_file():
+            raise StoreError(f"there is no store {self.path}", f"edgewise bench MODEL --save {self.path}")
+        with self._guard():
+            if create:
+                Path(self.path).resolve().parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_MS / 1000)
+            self._connection.row_factory = sqlite3.Row
+            self._connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+            self._connection.execute("PRAGMA foreign_keys = ON")
+            # Readers and writers do not wait for each other, and a killed writer leaves a whole database.
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            migrate(self._connection, self.path)
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        """The one place where SQLite's errors, and the file system's, become ours."""
+        try:
+            yield
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be used: {error.strerror}", "name another file with --save") from None
+        except sqlite3.Error as error:
+            reason = str(error)
+            hint = "name another file with --save"
+            if "full" in reason or "disk I/O" in reason:
+                hint = "free some space and go on with --resume: what was saved is whole"
+            raise StoreError(f"{self.path} cannot be used: {reason}", hint) from None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._guard():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def save_machine(self, machine: Machine) -> None:
+        with self._transaction() as db:
+            row = (machine.id, machine.label, json.dumps(to_json(machine)))
+            db.execute("INSERT OR REPLACE INTO machines VALUES (?, ?, ?)", row)
+
+    def save_model(self, model: Model) -> None:
+        row = (
+            model.digest,
+            model.label,
+            model.precision,
+            model.recipe,
+            model.parent,
+            json.dumps(to_json(model)),
+        )
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO models VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def begin(self, task: Task, machine: str, versions: tuple[tuple[str, str], ...], inputs: str, label: str) -> int:
+        """A new result, running; its number."""
+        with self._transaction() as db:
+            cursor = db.execute(
+                "INSERT INTO results (created_ns, task, subject, placement, scenario, label, machine, versions, inputs,"
+                " status, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'running', ?)",
+                (
+                    time.time_ns(),
+                    task.digest,
+                    task.subject,
+                    str(task.placement),
+                    str(task.scenario),
+                    label,
+                    machine,
+                )
+                + (json.dumps(versions), inputs, _me()),
+            )
+            assert cursor.lastrowid is not None
+            return cursor.lastrowid
+
+    def add(self, result: int, part: Start | Round) -> None:
+        table = "starts" if isinstance(part, Start) else "rounds"
+        values: dict[str, Any] = {f.name: getattr(part, f.name) for f in fields(part)}
+        if isinstance(part, Start):
+            values["ran"] = json.dumps(to_json(part.ran))
+            values["agreement"] = json.dumps(to_json(part.agreement)) if part.agreement else None
+        else:
+            values["samples_ns"] = _pack(part.samples_ns)
+        columns = ", ".join(values)
+        marks = ", ".join("?" for _ in values)
+        ordinal = f"(SELECT count(*) FROM {table} WHERE result = {int(result)})"
+        with self._transaction() as db:
+            db.execute(
+                f"INSERT INTO {table} (result, ordinal, {columns}) VALUES ({int(result)}, {ordinal}, {marks})",
+                tuple(values.values()),
+            )
+
+    def finish(self, result: int, failure: Failure | None = None) -> None:
+        with self._transaction() as db:
+            if failure is None:
+                db.execute("UPDATE results SET status = 'complete', owner = NULL WHERE id = ?", (result,))
+            else:
+                db.execute(
+                    "UPDATE results SET status = 'failed', owner = NULL, stage = ?, error = ?, message = ?, hint = ?,"
+                    " stderr = ? WHERE id = ?",
+                    (failure.stage, failure.error, failure.message, failure.hint, failure.stderr, result),
+                )
+
+    def find(
+        self, task: Task, machine: str, versions: tuple[tuple[str, str], ...], inputs: str
+    ) -> tuple[int, str, Result] | None:
+        """The newest result for exactly this task, machine, engine versions and inputs: number, status, record."""
+        with self._guard():
+            row = self._connection.execute(
+                "SELECT * FROM results WHERE task = ? AND machine = ? AND versions = ? AND inputs = ?"
+                " ORDER BY id DESC LIMIT 1",
+                (task.digest, machine, json.dumps(versions), inputs),
+            ).fetchone()
+            return (row["id"], row["status"], self._record(row)) if row else None
+
+    def claim(self, result: int) -> bool:
+        """Take over a result whose writer is gone; False where it is still being written."""
+        with self._transaction() as db:
+            row = db.execute("SELECT status, owner FROM results WHERE id = ?", (result,)).fetchone()
+            if row["status"] != "running" or _alive(row["owner"]):
+                return False
+            db.execute("UPDATE results SET owner = ? WHERE id = ?", (_me(), result))
+            return True
+
+    def results(self) -> Iterator[tuple[int, int, str, Result]]:
+        """Everything, oldest first: number, creation time, status, record."""
+        with self._guard():
+            for row in self._connection.execute("SELECT * FROM results ORDER BY id").fetchall():
+                yield row["id"], row["created_ns"], row["status"], self._record(row)
+
+    def machines(self) -> dict[str, Machine]:
+        with self._guard():
+            rows = self._connection.execute("SELECT facts FROM machines").fetchall()
+            machines = [from_json(Machine, json.loads(row["facts"])) for row in rows]
+            return {machine.id: machine for machine in machines}
+
+    def _record(self, row: sqlite3.Row) -> Result:
+        task = Task(row["subject"], parse_placement(row["placement"]), parse_scenario(row["scenario"]))
+        if row["status"] == "failed":
+            reason = (row["stage"], row["error"], row["message"], row["hint"], row["stderr"] or "")
+            return Failure(task, row["machine"], *reason, row["label"])
+        select = "SELECT * FROM {} WHERE result = ? ORDER BY ordinal"
+        starts = tuple(map(_start, self._connection.execute(select.format("starts"), (row["id"],))))
+        rounds = tuple(map(_round, self._connection.execute(select.format("rounds"), (row["id"],))))
+        versions = tuple((name, version) for name, version in json.loads(row["versions"]))
+        complete = row["status"] == "complete"
+        return Measurement(task, row["machine"], versions, row["inputs"], starts, rounds, complete, row["label"])
+
+
+def _start(row: sqlite3.Row) -> Start:
+    return Start(
+        row["started_ns"],
+        row["load_ns"],
+        row["first_ns"],
+        row["baseline_bytes"],
+        from_json(Ran, json.loads(row["ran"])),
+        from_json(Agreement, json.loads(row["agreement"])) if row["agreement"] else None,
+    )
+
+
+def _round(row: sqlite3.Row) -> Round:
+    values = {name: row[name] for name in _ROUND_COLUMNS}
+    return Round(**(values | {"warmup": bool(row["warmup"]), "samples_ns": _unpack(row["samples_ns"])}))
+
+
+def _pack(samples: tuple[int, ...]) -> bytes:
+    numbers = array("q", samples)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def _unpack(data: bytes) -> tuple[int, ...]:
+    numbers = array("q")
+    numbers.frombytes(data)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return tuple(numbers)
+
+
+def _me() -> str:
+    # The start time tells this process from a later one that got the same number.
+    return f"{os.getpid()}:{psutil.Process().create_time():.2f}"
+
+
+def _alive(owner: str | None) -> bool:
+    if not owner:
+        return False
+    number, _, created = owner.partition(":")
+    try:
+        return f"{psutil.Process(int(number)).create_time():.2f}" == created
+    except (psutil.NoSuchProcess, psutil.AccessDenied, ValueError):
+        return False

@@ -1,0 +1,1 @@
+"""Drivers: they prepare, measure, save, and hand on."""

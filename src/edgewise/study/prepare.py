@@ -1,0 +1,205 @@
+"""From what a user typed to cells that can run: targets completed, models derived and cached, references made."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from .. import zoo
+from ..core.errors import EdgewiseError, InputError, StoreError, Unavailable, Unsupported
+from ..core.records import from_json, to_json
+from ..core.types import Device, Failure, Machine, Model, Placement, Scenario, Target, Task
+from ..measure import isolate
+from ..measure.cell import Cell, Session
+from ..model import feeds
+from ..system.machine import physical_cores, usable_cores
+from . import home
+from .survey import EngineFacts
+
+REFERENCE = Target("ort", "cpu", threads=1, options=(("optimize", "none"),))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a worker may take, and how inputs are made."""
+
+    timeout_s: float = 120.0
+    memory_bytes: int | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    calibration: str | None = None
+
+
+def find_model(name: str, limits: Limits) -> Model:
+    """A file, or a built-in network by its name; parsed and checked in a worker."""
+    path = Path(name)
+    if not path.exists() and name in zoo.names():
+        path = home.cache() / f"{name}.onnx"
+        # Built anew each time: a fraction of a second, and never an older version's network.
+        isolate.call("edgewise.zoo:export", timeout_s=limits.timeout_s, name=name, path=str(path))
+    elif not path.exists():
+        raise InputError(
+            f"there is no file {name}, and no built-in network of that name; built in: {', '.join(zoo.names())}"
+        )
+    found = isolate.call(
+        "edgewise.model.load:inspect",
+        timeout_s=limits.timeout_s,
+        memory_bytes=limits.memory_bytes,
+        path=str(path),
+    )
+    return from_json(Model, found)
+
+
+def default_targets(engines: Sequence[EngineFacts], machine: Machine, model: Model) -> Iterator[Target]:
+    """Every usable engine, device and precision, on one thread and on all; composites and `null` only when asked."""
+    for engine in engines:
+        if engine.version is None or not engine.computes:
+            continue
+        for device in engine.devices:
+            if device.composite:
+                continue
+            for options in ((), *dict(engine.variants).get(device.name, ())):
+                for precision in _precisions(device, model):
+                    for threads in _thread_counts(device, machine):
+                        yield Target(engine.name, device.name, precision, threads, (), options)
+
+
+def _precisions(device: Device, model: Model) -> tuple[str, ...]:
+    # TF32 is a GPU's shortcut, worth a look only where somebody asks for it.
+    usable = tuple(p for p in device.precisions if p != "tf32")
+    return ("int8",) if model.precision == "int8" and "int8" in usable else usable
+
+
+def _thread_counts(device: Device, machine: Machine) -> tuple[int | None, ...]:
+    if device.kind != "cpu":
+        return (None,)
+    most = len(physical_cores(machine, device.cores))
+    return (1, most) if most > 1 else (1,)
+
+
+def complete(target: Target, engine: EngineFacts, machine: Machine, model: Model) -> Target:
+    """Fill in what was left open, so that a stored task says everything: `ort` becomes `ort:cpu:fp32@2`."""
+    if engine.version is None:
+        raise Unavailable(engine.reason, engine.hint)
+    device = engine.device(target.device)
+    precision = target.precision
+    if precision is None:
+        precision = model.precision if model.precision in device.precisions else device.precisions[0]
+    elif precision not in device.precisions:
+        raise Unsupported(
+            f"{engine.name} does not run {precision} on {device.name} here; it runs {', '.join(device.precisions)}"
+        )
+    threads = target.threads
+    if device.kind == "cpu" and threads is None:
+        threads = len(target.cores) or len(physical_cores(machine, device.cores or usable_cores(machine)))
+    return replace(target, device=target.device or device.name, precision=precision, threads=threads)
+
+
+def cores_for(target: Target, engine: EngineFacts, machine: Machine) -> tuple[int, ...]:
+    """The cores a worker must sit on: those named, or the cluster's."""
+    allowed = usable_cores(machine)
+    wrong = [core for core in target.cores if core not in allowed]
+    if wrong:
+        raise InputError(f"{target} names core {wrong[0]}; usable here: {', '.join(map(str, allowed))}")
+    if target.cores:
+        return target.cores
+    device = engine.device(target.device)
+    return device.cores if device.kind == "cpu" and "." in device.name else ()
+
+
+def cell(
+    model: Model, target: Target, scenario: Scenario, machine: Machine, engine: EngineFacts, limits: Limits
+) -> Cell | Failure:
+    """One cell, or the reason why there is none."""
+    placement = Placement.single(target)
+    try:
+        target = complete(target, engine, machine, model)
+        placement = Placement.single(target)
+        cores = cores_for(target, engine, machine)
+        shapes = feeds.shapes(model, scenario.batch, limits.shapes)
+        subject = _derived(model, target, machine, limits)
+        fixed = tuple(replace(tensor, shape=shapes[tensor.name]) for tensor in subject.inputs)
+        reference = _reference(model, shapes, scenario.seed, limits) if engine.computes else None
+        return Cell(
+            task=Task(model.digest, placement, scenario),
+            model=replace(subject, inputs=fixed),
+            machine=machine.id,
+            versions=((engine.name, engine.version or ""),),
+            inputs=feeds.digest(feeds.feeds(model, shapes, scenario.seed)),
+            label=model.label,
+            cores=cores,
+            reference=reference,
+            memory_bytes=limits.memory_bytes,
+            timeout_s=limits.timeout_s,
+        )
+    except StoreError:
+        raise
+    except EdgewiseError as error:
+        stderr = getattr(error, "stderr", "")
+        kind, task = type(error).__name__, Task(model.digest, placement, scenario)
+        return Failure(task, machine.id, "prepare", kind, error.message, error.hint, stderr, model.label)
+
+
+def _derived(model: Model, target: Target, machine: Machine, limits: Limits) -> Model:
+    """The model itself, or its int8 form where the target asks for one: made once, kept by digest."""
+    if target.precision != "int8" or model.precision == "int8":
+        return model
+    vnni = any(name in machine.isa for name in ("avx512_vnni", "avx_vnni")) or not any(
+        name in machine.isa for name in ("avx2", "avx512f")
+    )
+    calibration = _file_digest(limits.calibration) if limits.calibration else "seeded"
+    path = home.cache() / f"{model.digest}-int8-{'8' if vnni else '7'}bit-{calibration}.onnx"
+    if path.exists():
+        found = from_json(Model, isolate.call("edgewise.model.load:inspect", path=str(path)))
+        return replace(found, label=model.label, recipe="quantize(precision=int8)", parent=model.digest)
+    made = isolate.call(
+        "edgewise.optimize.quantize:quantize_file",
+        timeout_s=max(limits.timeout_s, 600.0),
+        memory_bytes=limits.memory_bytes,
+        model=to_json(model),
+        shapes={name: list(shape) for name, shape in feeds.shapes(model, 1, limits.shapes).items()},
+        path=str(path),
+        vnni=vnni,
+        calibration=limits.calibration,
+    )
+    return from_json(Model, made)
+
+
+def _file_digest(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
+    except OSError as error:
+        raise InputError(f"the calibration file {path} cannot be read: {error.strerror}") from None
+
+
+def _reference(model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int, limits: Limits) -> str | None:
+    """Outputs of ONNX Runtime in fp32 with its optimizations off, on the same inputs; None where it cannot run."""
+    key = hashlib.sha256(repr((model.digest, sorted(shapes.items()), seed)).encode()).hexdigest()[:24]
+    path = home.cache() / f"{key}-reference.npz"
+    if path.exists():
+        return str(path)
+    fixed = replace(model, inputs=tuple(replace(t, shape=shapes[t.name]) for t in model.inputs))
+    task = Task(model.digest, Placement.single(REFERENCE), Scenario(seed=seed))
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with Session(
+            Cell(
+                task,
+                fixed,
+                "",
+                (),
+                "",
+                model.label,
+                memory_bytes=limits.memory_bytes,
+                timeout_s=limits.timeout_s,
+            )
+        ) as session:
+            session.open()
+            session.worker.call("save_outputs", path=str(part))
+    except EdgewiseError:
+        # A model the reference cannot run is measured all the same, and says that it was not compared.
+        return None
+    part.replace(path)
+    return str(path)
