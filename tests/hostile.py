@@ -54,17 +54,12 @@ def _node(kind: str, inputs: str, outputs: str = "y", **attributes: Any) -> onnx
 
 
 def _model(*nodes: Any, weights: Any = (), inputs: Any = None, outputs: Any = None, **options: Any) -> Any:
-    """Image in, `y` out unless told otherwise; with the shape of `y`, lest that alone be what is refused."""
+    """Image in, `y` out unless told otherwise; `y` has a shape, lest its lack alone be what is refused."""
     inputs = [_value("x")] if inputs is None else inputs
-    graph = helper.make_graph(nodes, "hostile", inputs, outputs or [], weights)
+    outputs = [_value("y", list("pqrs")[: options.pop("rank", 4)])] if outputs is None else outputs
+    graph = helper.make_graph(nodes, "hostile", inputs, outputs, weights)
     imports = [helper.make_opsetid("", 17), *options.pop("imports", ())]
-    model = helper.make_model(graph, opset_imports=imports, ir_version=8, **options)
-    if outputs is None:
-        model.graph.output.add(name="y")
-        inferred = onnx.shape_inference.infer_shapes(model).graph.output[0]
-        known = inferred.type.tensor_type.HasField("shape")
-        model.graph.output[0].CopyFrom(inferred if known else _value("y", ("p", "q", "r", "s")))
-    return model
+    return helper.make_model(graph, opset_imports=imports, ir_version=8, **options)
 
 
 def _bytes(model: Any) -> bytes:
@@ -84,12 +79,12 @@ def _network() -> Any:
         _node("Gemm", "f m", "y", transB=1),
     )
     weights = [*_conv_weights(), _weight("m", 5, 4)]
-    return _model(*nodes, weights=weights, inputs=[_value("x", ["batch", 3, 8, 8])])
+    return _model(*nodes, weights=weights, inputs=[_value("x", ["batch", 3, 8, 8])], rank=2)
 
 
 def _perceptron() -> Any:
     nodes = _node("MatMul", "x w", "h"), _node("Tanh", "h", "t"), _node("Softmax", "t", "y", axis=1)
-    return _model(*nodes, weights=[_weight("w", 6, 4)], inputs=[_value("x", (2, 6))])
+    return _model(*nodes, weights=[_weight("w", 6, 4)], inputs=[_value("x", (2, 6))], rank=2)
 
 
 def _controls() -> Iterator[File]:
@@ -214,7 +209,9 @@ def _operators() -> Iterator[File]:
         yield _slug(f"{kind} by {row}"), _bytes(_model(node, weights=[_ints("i", *eval(row))]))
     for line in re.split("[;\n]", WIRED.strip()):
         kind, _, inputs = line.strip().partition(" ")
-        yield _slug(f"{kind} of {inputs}"), _bytes(_model(_node(kind, inputs), weights=weights))
+        rank = {"Range": 1, "OneHot": 2}.get(kind, 4)
+        omitted = inputs.replace("-", "omitted") or "nothing"
+        yield _slug(f"{kind} of {omitted}"), _bytes(_model(_node(kind, inputs), weights=weights, rank=rank))
 
 
 def _rows(table: str) -> Iterator[tuple[str, str]]:
@@ -224,8 +221,7 @@ def _rows(table: str) -> Iterator[tuple[str, str]]:
 
 
 def _slug(text: str) -> str:
-    signs = {"*": "x", "-": "minus", "=": " ", "[": " ", "]": " ", "%": "percent", "..": "up", "[]": "none"}
-    for sign, word in signs.items():
+    for sign, word in {"[]": "none", "**": "to", "*": "times", "-": "minus", "%": "percent", "..": "up"}.items():
         text = text.replace(sign, f" {word} ")
     return "_".join(re.findall(r"\w+", text.lower()))
 
@@ -237,9 +233,9 @@ def _graphs() -> Iterator[File]:
     ring = [_node("Relu", f"v{i}", f"v{(i + 1) % 1000}") for i in range(1000)]
     models: dict[str, Any] = {
         "cycle_of_two": _model(_node("Add", "x b", "a"), _node("Relu", "a", "b"), _node("Relu", "a")),
-        "cycle_of_thousand": _model(*ring, outputs=[_value("v7", None)]),
+        "cycle_of_thousand": _model(*ring, outputs=[_value("v7")]),
         "nodes_20000": _model(*chain, inputs=[_value("v0")], outputs=[_value("v20000")]),
-        "concat_doubling_bomb": _model(*doubling, inputs=[_value("v0")], outputs=[_value("v60", None)]),
+        "concat_doubling_bomb": _model(*doubling, inputs=[_value("v0")], outputs=[_value("v60", (1, "c", 8, 8))]),
         "out_of_order": _model(_node("Tanh", "a"), _node("Relu", "x", "a")),
         "value_made_twice": _model(relu, _node("Tanh", "x")),
         "node_names_twice": _model(*(helper.make_node("Relu", [a], [b], "same") for a, b in ("xa", "ay"))),
@@ -353,13 +349,13 @@ def _nested() -> Iterator[File]:
     laughs = [(f"f{i}", f"f{i + 1}", 10) for i in range(12)]
     yield "functions_billion_laughs", _functions(*laughs, ("f12", "Relu", 10))
     truth = numpy_helper.from_array(np.array(True), "truth")
-    leaf = helper.make_graph([_node("Relu", "x", "leaf")], "leaf", [], [_value("leaf", None)])
+    leaf = helper.make_graph([_node("Relu", "x", "leaf")], "leaf", [], [_value("leaf")])
     inner = leaf
     for depth in range(1, 31):
         branch = _node("If", "truth", f"y{depth}", then_branch=inner, else_branch=leaf)
-        inner = helper.make_graph([branch], f"depth{depth}", [], [_value(f"y{depth}", None)])
+        inner = helper.make_graph([branch], f"depth{depth}", [], [_value(f"y{depth}")])
         if depth in (5, 15, 30):
-            last = [_value(f"y{depth}", None)]
+            last = [_value(f"y{depth}")]
             yield f"if_nested_{depth}", _bytes(_model(branch, weights=[truth], outputs=last))
     # Past what protobuf lets a message nest, so written by hand: graph (6) in attribute (5) in node (1).
     deep = b""

@@ -67,7 +67,8 @@ def test_case_is_well_formed(case: Case) -> None:
 
 class _Executable:
     def __init__(self, model: Model, fault: str) -> None:
-        self.model, self.fault, self.session, self.kept = model, fault, _plain(model.path), []
+        self.model, self.fault, self.session = model, fault, _plain(model.path)
+        self.kept: list[Any] = []
         self.last: dict[str, Any] = {}
 
     def run(self, feeds: Arrays) -> dict[str, Any]:

@@ -20,6 +20,9 @@ COLUMNS = (
     Column("error", "error"),
 )
 
+# What interleaving takes care of, or what a short turn cannot say.
+_OF_ONE_SIDE = ("wide_interval", "drifting", "never_steady", "several_modes")
+
 
 def speed(baseline: Measurement, other: Measurement) -> stats.Ratio | None:
     """How many times as fast `other` is as `baseline`, from rounds they took in turns."""
@@ -55,7 +58,7 @@ def run(measurements: Sequence[Measurement], *, cores: int = 1) -> Section:
                 m.starts[-1].agreement.error if m.starts and m.starts[-1].agreement else None,
             )
         )
-        findings += trust.findings(m, cores)
+        findings += (f for f in trust.findings(m, cores) if f.code not in _OF_ONE_SIDE)
     return Section("Comparison", COLUMNS, tuple(rows), tuple(findings))
 
 

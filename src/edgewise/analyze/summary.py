@@ -40,11 +40,15 @@ class Row:
 
     @property
     def low(self) -> float:
-        return self.interval.low if self.interval else self.p50
+        return self.interval.low if self.interval else self._quartile(0.25)
 
     @property
     def high(self) -> float:
-        return self.interval.high if self.interval else self.p50
+        return self.interval.high if self.interval else self._quartile(0.75)
+
+    def _quartile(self, p: float) -> float:
+        # A drifting series has no interval; its middle half is the least one can say about where it was.
+        return stats.quantile(self.measurement.samples_ns, p)
 
 
 def figures(measurement: Measurement) -> Row:
@@ -61,8 +65,8 @@ def ranked(rows: Sequence[Row]) -> list[tuple[int, Row]]:
     if throughput:
         ordered = sorted(rows, key=lambda row: -row.per_s)
         return [(1 + i, row) for i, row in enumerate(ordered)]
-    ordered = sorted(rows, key=lambda row: row.p50)
-    return [(1 + sum(other.high < row.low for other in ordered), row) for row in ordered]
+    ranks = [(1 + sum(other.high < row.low for other in rows), row) for row in rows]
+    return sorted(ranks, key=lambda pair: (pair[0], pair[1].p50))
 
 
 def run(measurements: Sequence[Measurement], *, cores: int = 1) -> Section:

@@ -14,7 +14,7 @@ def shapes(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
     found = {}
     for text in texts:
         name, equals, dims = text.rpartition("=")
-        if not equals or not name or not re.fullmatch(r"[0-9]+(x[0-9]+)*", dims):
+        if not equals or not name or not re.fullmatch(r"[0-9]{1,12}(x[0-9]{1,12})*", dims):
             raise InputError(f"{text!r} is not a shape; expected such as input=1x3x224x224")
         found[name] = tuple(int(dim) for dim in dims.split("x"))
     return found
@@ -27,8 +27,8 @@ def size_bytes(text: str | None) -> int | None:
     match = re.fullmatch(r"([0-9.]+)\s*([kmg]i?)?b?", text.strip().lower())
     try:
         value = round(float(match[1]) * _UNITS[match[2] or ""]) if match else 0
-    except ValueError:
+    except (ValueError, OverflowError):
         value = 0
-    if value <= 0:
+    if not 0 < value < 1 << 62:
         raise InputError(f"{text!r} is not a size; expected such as 500MB or 2GiB")
     return value

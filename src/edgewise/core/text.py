@@ -9,6 +9,7 @@ contention n*kind[#core+core]
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import fields
@@ -31,8 +32,8 @@ _TARGET = re.compile(
     r"(?P<engine>[a-z][a-z0-9_]*)"
     rf"(?::(?P<device>{_DEVICE}(?:\({_DEVICE}(?:\+{_DEVICE})*\))?))?"
     r"(?::(?P<precision>[a-z0-9]+))?"
-    r"(?:@(?P<threads>[0-9]+))?"
-    r"(?:#(?P<cores>[0-9]+(?:\+[0-9]+)*))?"
+    r"(?:@(?P<threads>[0-9]{1,9}))?"
+    r"(?:#(?P<cores>[0-9]{1,9}(?:\+[0-9]{1,9})*))?"
     r"(?:\{(?P<options>[^{}]*)\})?"
 )
 _TARGET_FORM = "engine:device:precision@threads#core+core{option=value}, such as ort:cpu:fp32@2"
@@ -122,7 +123,7 @@ def _parse_number(text: str, what: str) -> float:
         number = float(text)
     except ValueError:
         raise InputError(f"{text!r} is not a number in {what}") from None
-    if number != number or abs(number) == float("inf"):
+    if not math.isfinite(number):
         raise InputError(f"{text!r} is not a finite number in {what}")
     return number
 
@@ -176,7 +177,7 @@ def recipe_text(recipe: Recipe) -> str:
 
 
 def parse_contention(text: str) -> Contention:
-    match = re.fullmatch(r"(?:([0-9]+)\*)?([a-z]+)(?:#([0-9]+(?:\+[0-9]+)*))?", text.strip())
+    match = re.fullmatch(r"(?:([0-9]{1,9})\*)?([a-z]+)(?:#([0-9]{1,9}(?:\+[0-9]{1,9})*))?", text.strip())
     if not match:
         raise InputError(f"{text!r} is not a contention; expected such as 2*compute or 1*memory#0")
     return Contention(match[2], int(match[1] or 1), _cores(match[3]))

@@ -9,7 +9,7 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from .errors import InputError
+from .errors import EdgewiseError, InputError, WorkerCrashed
 
 Level = Literal["note", "caution", "problem"]
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8")
@@ -359,6 +359,11 @@ class Failure:
     hint: str | None = None
     stderr: str = ""
     label: str = ""
+
+    @classmethod
+    def of(cls, error: EdgewiseError, task: Task, machine: str, stage: str, label: str) -> Failure:
+        stderr = error.stderr if isinstance(error, WorkerCrashed) else ""
+        return cls(task, machine, stage, type(error).__name__, error.message, error.hint, stderr, label)
 
 
 Result = Measurement | Failure

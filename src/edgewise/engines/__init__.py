@@ -1,6 +1,8 @@
 """One file per engine. An engine is a module with `version`, `devices` and `load`; more functions are more abilities.
 
-    variants(device) -> option sets worth trying by default, such as ((("ep", "xnnpack"),),)
+    variants(device)     option sets worth trying by default, such as ((("ep", "xnnpack"),),)
+    defaults()           options that a precision needs on this machine, such as {"int8": (("isa", "avx2"),)}
+    environment(target)  variables that must be set before the library is imported
 
 `COMPUTES = False` marks an engine whose answers mean nothing; `PACKAGE` and `EXTRA` say how to get it.
 """
@@ -35,6 +37,7 @@ def describe(name: str) -> dict[str, Any]:
         "version": version,
         "devices": [to_json(device) for device in devices],
         "variants": {d.name: to_json(variants(d)) for d in devices} if variants else {},
+        "defaults": to_json(engine.defaults()) if hasattr(engine, "defaults") else {},
         "abilities": [ability for ability in ABILITIES if hasattr(engine, ability)],
         "computes": getattr(engine, "COMPUTES", True),
     }

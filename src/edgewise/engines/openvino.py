@@ -10,14 +10,19 @@ in capitals (PERFORMANCE_HINT=LATENCY).
 from __future__ import annotations
 
 import os
+import platform
 import re
+import signal
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError, Unavailable
+from ..core.errors import InputError, Unavailable, Unsupported
 from ..core.protocols import Executable, Feeds, Outputs
 from ..core.types import Device, Model, Ran, Target
 from ._target import check_feeds, check_options, pick, refuse_conversion
@@ -28,6 +33,17 @@ _COMPOSITES = ("auto", "multi", "hetero")
 _HINTS = {"fp32": "f32", "fp16": "f16", "bf16": "bf16", "int8": "f32"}
 _NAMES = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
 _OPTIONS = ("isa", "streams")
+_WITHOUT_AMX = "avx512_core_fp16"
+# One convolution in bf16, large enough for AMX.
+_TRIAL = """
+import numpy as np, openvino as ov
+from openvino import opset13 as ops
+x = ops.parameter([1, 64, 16, 16], np.float32)
+w = ops.constant(np.ones((64, 64, 3, 3), np.float32))
+network = ov.Model([ops.convolution(x, w, [1, 1], [1, 1], [1, 1], [1, 1])], [x], "trial")
+compiled = ov.Core().compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": 1})
+compiled.create_infer_request().infer({0: np.ones((1, 64, 16, 16), np.float32)})
+"""
 
 
 def version() -> str:
@@ -57,13 +73,30 @@ def devices() -> Sequence[Device]:
     return tuple(found)
 
 
+def environment(target: Target) -> Mapping[str, str]:
+    """What must be in the environment before the library is imported: oneDNN reads its ceiling only then."""
+    isa = target.option("isa")
+    return {"ONEDNN_MAX_CPU_ISA": isa.upper()} if isa else {}
+
+
+def defaults() -> Mapping[str, tuple[tuple[str, str], ...]]:
+    """Options that a precision needs on this machine to run at all.
+
+    Some virtual machines advertise AMX and then die of it (SIGILL), which OpenVINO, trusting the processor's word,
+    turns into a crash of every bf16 and int8 model. So it is tried, once, in a process of its own.
+    """
+    if platform.machine() != "x86_64" or "amx_tile" not in Path("/proc/cpuinfo").read_text():
+        return {}
+    trial = subprocess.run([sys.executable, "-c", _TRIAL], capture_output=True, check=False, timeout=60)
+    return dict.fromkeys(("bf16", "int8"), (("isa", _WITHOUT_AMX),)) if trial.returncode == -signal.SIGILL else {}
+
+
 def load(model: Model, target: Target) -> Executable:
     others = [key for key, _ in target.options if not re.fullmatch(r"[A-Z][A-Z_]+", key)]
     check_options("openvino", Target("openvino", options=tuple((key, "") for key in others)), _OPTIONS)
-    isa = target.option("isa")
-    if isa:
-        # Read once by oneDNN, at the first kernel of this process.
-        os.environ["ONEDNN_MAX_CPU_ISA"] = isa.upper()
+    for name, value in environment(target).items():
+        if os.environ.get(name) != value:
+            raise Unsupported(f"{target} needs {name}={value} in the environment before openvino is imported")
     known = devices()
     match = re.fullmatch(r"([a-z]+)\((.+)\)", target.device or "")
     base = match[1] if match else target.device
@@ -82,6 +115,18 @@ def load(model: Model, target: Target) -> Executable:
     return OpenVino(model, target, name)
 
 
+def _refuse_wrong(network: Any, model: Model) -> None:
+    """What the conformance suite has shown to give wrong answers, silently."""
+    if not any(node.get_type_name() == "LRN" for node in network.get_ops()):
+        return
+    import onnx
+
+    for node in onnx.load(model.path, load_external_data=False).graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "LRN" and attribute.name == "bias" and not float(attribute.f).is_integer():
+                raise Unsupported(f"openvino computes LRN wrongly when its bias is not whole ({attribute.f:g})")
+
+
 class OpenVino:
     def __init__(self, model: Model, target: Target, device: str) -> None:
         import openvino
@@ -90,9 +135,10 @@ class OpenVino:
         self._device = device
         core = openvino.Core()
         network = core.read_model(model.path)
+        _refuse_wrong(network, model)
         if all(t.shape is not None and all(isinstance(d, int) for d in t.shape) for t in model.inputs):
             # Known sizes compile to better code than dynamic ones; nobody deploys the dynamic one to be fast.
-            network.reshape({t.name: list(t.shape or ()) for t in model.inputs})
+            network.reshape({network.input(i): list(t.shape or ()) for i, t in enumerate(model.inputs)})
         self._compiled: Any = core.compile_model(network, device, self._properties(target, device))
         self._request: Any = self._compiled.create_infer_request()
         self._outputs = [(model.outputs[i].name, port) for i, port in enumerate(self._compiled.outputs)]
@@ -114,7 +160,8 @@ class OpenVino:
             raise InputError("this executable is closed")
         check_feeds(self._inputs, feeds)
         # The inputs are lent, not copied; outputs are copied out, so that a later run leaves them alone.
-        ready = {name: np.ascontiguousarray(array) for name, array in feeds.items()}
+        # Ports go by position: a tensor that is both input and output has lost its name.
+        ready = {i: np.ascontiguousarray(feeds[t.name]) for i, t in enumerate(self._inputs)}
         results = self._request.infer(ready, share_inputs=True)
         return {name: results[port] for name, port in self._outputs}
 

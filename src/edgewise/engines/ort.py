@@ -47,7 +47,23 @@ _LEVELS = {
 _OPTIONS = ("ep", "optimize", "spin", "arena", "inter")
 _ON_OFF = {"on": True, "off": False}
 # Operators that do their arithmetic in 8-bit integers, as they are named in an optimized graph.
-_INT8 = ["QLinearConv", "QLinearMatMul", "QLinearAdd", "QLinearMul", "QLinearConcat", "QLinearSigmoid", "QLinearSoftmax", "QLinearGlobalAveragePool", "QLinearAveragePool", "QGemm", "QAttention", "ConvInteger", "MatMulInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul"]
+_INT8 = [
+    "QLinearConv",
+    "QLinearMatMul",
+    "QLinearAdd",
+    "QLinearMul",
+    "QLinearConcat",
+    "QLinearSigmoid",
+    "QLinearSoftmax",
+    "QLinearGlobalAveragePool",
+    "QLinearAveragePool",
+    "QGemm",
+    "QAttention",
+    "ConvInteger",
+    "MatMulInteger",
+    "MatMulIntegerToFloat",
+    "DynamicQuantizeMatMul",
+]
 _FLOAT = ["Conv", "FusedConv", "ConvTranspose", "MatMul", "FusedMatMul", "Gemm", "FusedGemm", "Attention"]
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..core import registry
 from ..core.errors import InputError, Unsupported
 from ..core.protocols import Executable, Reports
 from ..core.records import from_json, to_json
 from ..core.text import parse_placement, parse_scenario
-from ..core.types import Model, Placement, Ran, Round, Start
+from ..core.types import Model, Placement, Ran, Round, Start, Target
 
 
 class Bench:
@@ -34,7 +36,6 @@ class Bench:
         self, model: Mapping[str, Any], placement: str, scenario: str, cores: list[int], reference: str | None
     ) -> Any:
         """Pin, load, run once, compare with the reference: everything before the first round."""
-        from ..engines import describe
         from ..model import feeds
         from ..parallel.build import build
         from ..system import affinity, meters
@@ -47,7 +48,7 @@ class Bench:
         shapes = {t.name: tuple(d for d in t.shape or () if isinstance(d, int)) for t in subject.inputs}
         self._feeds = feeds.feeds(subject, shapes, load.seed)
         for target in place.targets:
-            describe(target.engine)  # imports the library, so that loading is not charged for it
+            _import(target)
         baseline = meters.rss_bytes()
         started, begin = time.time_ns(), time.perf_counter_ns()
         self._executables = [build(subject, place) for _ in range(load.n)]
@@ -118,6 +119,14 @@ class Bench:
         for executable in self._executables:
             executable.close()
         self._executables = []
+
+
+def _import(target: Target) -> None:
+    """Import the engine's library now, so that loading a model is not charged for it."""
+    engine = registry.find("engines", target.engine)
+    if hasattr(engine, "environment"):
+        os.environ.update(engine.environment(target))
+    engine.version()
 
 
 OPERATIONS = ("call", "open", "save_outputs", "round", "serve", "close")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
 
-from ..core.errors import EdgewiseError, EngineFailure, WorkerCrashed
+from ..core.errors import EdgewiseError, EngineFailure
 from ..core.records import from_json, to_json
 from ..core.stats import Stopping, steady
 from ..core.types import Failure, Measurement, Model, Result, Round, Start, Task
@@ -52,6 +52,7 @@ class Session:
     cell: Cell
     index: int = 0
     exclude: list[int] = field(default_factory=list)
+    began: bool = False
 
     def __enter__(self) -> Self:
         self.worker = Worker(memory_bytes=self.cell.memory_bytes, timeout_s=self.cell.timeout_s)
@@ -63,8 +64,10 @@ class Session:
     ) -> None:
         self.worker.__exit__(kind, error, trace)
 
-    def open(self) -> Start:
-        answer = self.worker.call(
+    def begin(self) -> None:
+        """Let the worker load, without waiting for it."""
+        self.began = True
+        self.worker.start(
             "open",
             model=to_json(self.cell.model),
             placement=str(self.cell.task.placement),
@@ -72,7 +75,12 @@ class Session:
             cores=list(self.cell.cores),
             reference=self.cell.reference,
         )
-        return from_json(Start, answer)
+
+    def open(self) -> Start:
+        """Load, or wait for what `begin` began, and say what it came to."""
+        if not self.began:
+            self.begin()
+        return from_json(Start, self.worker.result("open"))
 
     def round(self, *, warmup: bool = False, duration_ns: int = ROUND_NS, max_runs: int = _MANY) -> Round:
         answer = self.worker.call(
@@ -127,17 +135,7 @@ def run_cell(cell: Cell, save: Save, before: Measurement | None = None) -> Resul
                 else:
                     _closed_loop(session, rounds, keep)
     except EdgewiseError as error:
-        stderr = error.stderr if isinstance(error, WorkerCrashed) else ""
-        return Failure(
-            cell.task,
-            cell.machine,
-            stage,
-            type(error).__name__,
-            error.message,
-            error.hint,
-            stderr,
-            cell.label,
-        )
+        return Failure.of(error, cell.task, cell.machine, stage, cell.label)
     return Measurement(
         cell.task, cell.machine, cell.versions, cell.inputs, tuple(starts), tuple(rounds), True, cell.label
     )
@@ -212,7 +210,7 @@ def _serve(session: Session, rounds: list[Round], keep: Save) -> None:
     if serving and answered < len(generator.intended):
         waiting = len(generator.intended) - answered
         raise EngineFailure(
-            f"overloaded: {waiting} of {len(generator.intended)} requests at {scenario.rate_hz:g} Hz were still waiting "
+            f"overloaded: {waiting} of {len(generator.intended)} requests at {scenario.rate_hz:g} Hz still waited "
             f"{_DRAIN_S:g} s after the last one was sent",
             "lower rate_hz below what --scenario offline reaches",
         )

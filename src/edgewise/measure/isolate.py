@@ -21,8 +21,7 @@ _FAREWELL_S = 2.0
 
 # What usually lies behind a signal, where saying so helps.
 _SIGNAL_HINTS = {
-    signal.SIGILL: "the engine used an instruction this machine advertises but does not run; cap the engine's kernels, "
-    "as in --on 'openvino:cpu:bf16{isa=avx512_core_fp16}'",
+    signal.SIGILL: "the engine used an instruction that this machine does not run: try another precision",
     signal.SIGKILL: "probably out of memory: try a smaller --batch",
 }
 
@@ -40,7 +39,7 @@ class Worker:
 
     def __init__(self, *, memory_bytes: int | None = None, timeout_s: float = 120.0) -> None:
         self.timeout_s = timeout_s
-        self._stderr = tempfile.TemporaryFile()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
         to_worker, from_parent = os.pipe(), os.pipe()
         requests, answers = os.pipe(), os.pipe()
         theirs = (to_worker[0], from_parent[1], requests[0], answers[1])

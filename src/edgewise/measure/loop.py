@@ -9,6 +9,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from ..core.protocols import Feeds, Outputs
@@ -45,33 +46,23 @@ def one_by_one(run: Run, feeds: Feeds, duration_ns: int, max_runs: int) -> list[
 
 def side_by_side(runs: Sequence[Run], feeds: Feeds, duration_ns: int, max_runs: int) -> list[int]:
     """Each of `runs` in a thread of its own, together; samples in the order in which they ended."""
-    ended: list[tuple[int, int]] = []
-    errors: list[BaseException] = []
-    barrier = threading.Barrier(len(runs))
+    together = threading.Barrier(len(runs))
     share = -(-max_runs // len(runs))
 
-    def worker(run: Run) -> None:
-        try:
-            barrier.wait()
-            clock, own = _clock, []
-            deadline = clock() + duration_ns
-            for _ in range(share):
-                begin = clock()
-                run(feeds)
-                end = clock()
-                own.append((end, end - begin))
-                if end >= deadline:
-                    break
-            ended.extend(own)
-        except BaseException as error:
-            errors.append(error)
-            barrier.abort()
+    def work(run: Run) -> list[tuple[int, int]]:
+        ended: list[tuple[int, int]] = []
+        append, clock = ended.append, _clock
+        together.wait()
+        deadline = clock() + duration_ns
+        for _ in range(share):
+            begin = clock()
+            run(feeds)
+            end = clock()
+            append((end, end - begin))
+            if end >= deadline:
+                break
+        return ended
 
-    threads = [threading.Thread(target=worker, args=(run,)) for run in runs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise next((e for e in errors if not isinstance(e, threading.BrokenBarrierError)), errors[0])
-    return [duration for _, duration in sorted(ended)]
+    with ThreadPoolExecutor(len(runs)) as pool:
+        parts = list(pool.map(work, runs))
+    return [duration for _, duration in sorted(pair for part in parts for pair in part)]

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import os
 import random
+import select
 import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from ..core.protocols import Feeds
 from .loop import Run
@@ -20,6 +23,7 @@ from .loop import Run
 _REQUEST = struct.Struct("<q")
 _ANSWER = struct.Struct("<qqq")
 _STOP = -1
+_PATIENCE_S = 0.2
 # Writes up to this size to a pipe are atomic (POSIX), so records of several threads never mix.
 assert _ANSWER.size <= 512
 
@@ -28,7 +32,6 @@ Answer = tuple[int, int, int]
 
 def answer_requests(runs: Sequence[Run], feeds: Feeds, requests_fd: int, answers_fd: int) -> None:
     """Worker side: serve until told to stop."""
-    errors: list[BaseException] = []
 
     def serve(run: Run) -> None:
         clock = time.perf_counter_ns
@@ -43,18 +46,13 @@ def answer_requests(runs: Sequence[Run], feeds: Feeds, requests_fd: int, answers
                 begin = clock()
                 run(feeds)
                 os.write(answers_fd, _ANSWER.pack(number, begin, clock()))
-        except BaseException as error:
-            errors.append(error)
-            # Tell the parent to stop waiting for answers.
+        except Exception:
+            # Tell the parent to stop waiting for answers; the reason goes the ordinary way.
             os.write(answers_fd, _ANSWER.pack(_STOP, 0, 0))
+            raise
 
-    threads = [threading.Thread(target=serve, args=(run,)) for run in runs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+    with ThreadPoolExecutor(len(runs)) as pool:
+        list(pool.map(serve, runs))
 
 
 def poisson(rate_hz: float, seed: int) -> Iterator[int]:
@@ -91,16 +89,27 @@ class Generator:
             self.intended.append(at)
             self.late.append(max(0, time.perf_counter_ns() - at))
             try:
-                os.write(self._fd, _REQUEST.pack(number))
+                while not self._write(number):
+                    if self._stop.is_set():
+                        return
             except OSError:
                 return
+
+    def _write(self, number: int) -> bool:
+        """False where the pipe stayed full: the worker is thousands of requests behind, or hangs."""
+        if not select.select([], [self._fd], [], _PATIENCE_S)[1]:
+            return False
+        os.write(self._fd, _REQUEST.pack(number))
+        return True
 
     def stop(self) -> None:
         """No more requests; those already sent are still answered, then the worker's threads end."""
         self._stop.set()
         self._thread.join()
-        for _ in range(self._streams):
-            os.write(self._fd, _REQUEST.pack(_STOP))
+        # A worker that died, or that has no room for it, is not told: who waits for its answers finds out.
+        with suppress(BrokenPipeError):
+            for _ in range(self._streams):
+                self._write(_STOP)
 
 
 def read_answers(answers_fd: int, wait: Callable[[float], bool], until_ns: int) -> tuple[list[Answer], bool]:

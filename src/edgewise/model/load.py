@@ -29,6 +29,14 @@ _EXPORT_HINT = "export the model again, or check it with: python -m onnx.checker
 def inspect(path: str) -> Model:
     """Parse, check and describe the ONNX file at `path`."""
     file = Path(path)
+    try:
+        return _described(file)
+    except (ValueError, OSError, RecursionError) as error:
+        # Names no file system takes, types no enumeration has: what a hostile file can still make Python say.
+        raise InputError(f"{file.name} is not a valid model: {error}", _EXPORT_HINT) from None
+
+
+def _described(file: Path) -> Model:
     proto = _parse(file)
     external = tuple(_external_files(proto, file))
     _check(file)

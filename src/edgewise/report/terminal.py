@@ -16,6 +16,7 @@ from .sentences import remedy, sentence
 
 _MARKS = {"note": ("•", "cyan"), "caution": ("!", "yellow"), "problem": ("✗", "red")}
 # Said about the whole table, not about one row of it.
+_LEVELS = ("problem", "caution", "note")
 _HEADLINES = ("fastest", "tie", "faster", "no_difference", "too_few_starts")
 
 
@@ -51,16 +52,23 @@ def draw_findings(findings: Sequence[Finding], to: Console) -> None:
         to.print()
     for finding in headlines:
         to.print(_line(finding, ""))
-    # The same thing said of several results is said once.
-    grouped: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    # One line for each thing there is to say, about the result it holds for most; the rest is in --json.
+    grouped: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
         if finding.code not in _HEADLINES:
-            grouped[finding.code, sentence(finding)].append(finding)
+            grouped[finding.code].append(finding)
     if grouped:
         to.print()
-    for (_, _), same in grouped.items():
-        about = ", ".join(finding.about.partition(" on ")[2] or finding.about for finding in same)
-        to.print(_line(same[0], about + ": "))
+    for same in sorted(grouped.values(), key=lambda group: _LEVELS.index(group[0].level)):
+        worst = max(same, key=_size)
+        about = worst.about.partition(" on ")[2] or worst.about
+        more = f" and {len(same) - 1} more" if len(same) > 1 else ""
+        to.print(_line(worst, f"{about}{more}: "))
+
+
+def _size(finding: Finding) -> float:
+    """How much there is of what a finding tells, by its first number."""
+    return next((abs(value) for _, value in finding.values if isinstance(value, (int, float))), 0.0)
 
 
 def _line(finding: Finding, about: str) -> Text:

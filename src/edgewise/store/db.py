@@ -21,7 +21,7 @@ from ..core.errors import StoreError
 from ..core.records import from_json, to_json
 from ..core.text import parse_placement, parse_scenario
 from ..core.types import Agreement, Failure, Machine, Measurement, Model, Ran, Result, Round, Start, Task
-from .migrations import migrate
+from .migrations import migrate, refuse_foreign
 
 # Another writer holds the lock for milliseconds; this long means it is stuck.
 _BUSY_MS = 30_000
@@ -37,13 +37,22 @@ class Store:
             if create:
                 Path(self.path).resolve().parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_MS / 1000)
-            self._connection.row_factory = sqlite3.Row
-            self._connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-            self._connection.execute("PRAGMA foreign_keys = ON")
-            # Readers and writers do not wait for each other, and a killed writer leaves a whole database.
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            migrate(self._connection, self.path)
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _prepare(self) -> None:
+        self._connection.row_factory = sqlite3.Row
+        self._connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        self._connection.execute("PRAGMA foreign_keys = ON")
+        # Before anything that writes: somebody else's database is left as it is.
+        refuse_foreign(self._connection, self.path)
+        # Readers and writers do not wait for each other, and a killed writer leaves a whole database.
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+        migrate(self._connection, self.path)
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
@@ -102,19 +111,11 @@ class Store:
     def begin(self, task: Task, machine: str, versions: tuple[tuple[str, str], ...], inputs: str, label: str) -> int:
         """A new result, running; its number."""
         with self._transaction() as db:
+            key = (task.digest, task.subject, str(task.placement), str(task.scenario), label)
             cursor = db.execute(
                 "INSERT INTO results (created_ns, task, subject, placement, scenario, label, machine, versions, inputs,"
                 " status, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'running', ?)",
-                (
-                    time.time_ns(),
-                    task.digest,
-                    task.subject,
-                    str(task.placement),
-                    str(task.scenario),
-                    label,
-                    machine,
-                )
-                + (json.dumps(versions), inputs, _me()),
+                (time.time_ns(), *key, machine, json.dumps(versions), inputs, _me()),
             )
             assert cursor.lastrowid is not None
             return cursor.lastrowid

@@ -13,20 +13,28 @@ APPLICATION_ID = 0x65646765
 MIGRATIONS: tuple[str, ...] = (files("edgewise.store").joinpath("schema.sql").read_text(encoding="utf-8"),)
 
 
+def refuse_foreign(connection: sqlite3.Connection, path: str) -> int:
+    """The schema version of a store this edgewise knows (0: an empty file); an error, and no change, for any other."""
+    # One statement, so one state of the file: another process may be creating it.
+    version, application, tables = connection.execute(
+        "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_master)"
+        " FROM pragma_user_version, pragma_application_id"
+    ).fetchone()
+    if application != APPLICATION_ID and tables:
+        raise StoreError(f"{path} is a database, but not an edgewise store", "name another file with --save")
+    if version > len(MIGRATIONS):
+        raise StoreError(
+            f"{path} was written by a newer edgewise (schema {version}, this one knows {len(MIGRATIONS)})",
+            "pip install --upgrade edgewise",
+        )
+    return int(version)
+
+
 def migrate(connection: sqlite3.Connection, path: str) -> None:
     """Bring the database up to date; several processes may try at once."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if application != APPLICATION_ID and tables:
-            raise StoreError(f"{path} is a database, but not an edgewise store", "name another file with --save")
-        if version > len(MIGRATIONS):
-            raise StoreError(
-                f"{path} was written by a newer edgewise (schema {version}, this one knows {len(MIGRATIONS)})",
-                "pip install --upgrade edgewise",
-            )
+        version = refuse_foreign(connection, path)
         for script in MIGRATIONS[version:]:
             for statement in _statements(script):
                 connection.execute(statement)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
-from ..core.errors import EdgewiseError, WorkerCrashed
+from ..core.errors import EdgewiseError
 from ..core.types import Failure, Measurement, Result, Round, Start
 from ..measure.cell import Cell, Session
 from ..store.db import Store
@@ -21,6 +20,56 @@ ROUNDS = 8
 ROUND_NS = 50_000_000
 
 Progress = Callable[[int, int], None]
+
+
+class Side:
+    """One of the things compared: what it has so far, and how it failed if it did."""
+
+    def __init__(self, cell: Cell, store: Store) -> None:
+        self.cell = cell
+        self._store = store
+        self._id = store.begin(cell.task, cell.machine, cell.versions, cell.inputs, cell.label)
+        self._starts: list[Start] = []
+        self._rounds: list[Round] = []
+        self.failure: Failure | None = None
+        self.session: Session | None = None
+
+    def enter(self, stack: ExitStack, index: int) -> None:
+        self.session = stack.enter_context(Session(self.cell, index)) if self.failure is None else None
+
+    def begin(self) -> None:
+        self._attempt("load", lambda session: session.begin())
+
+    def open(self) -> None:
+        self._attempt("load", lambda session: self._keep(session.open()))
+
+    def warm_up(self) -> None:
+        self._attempt("run", lambda session: session.warm_up(self._keep))
+
+    def turn(self, round_ns: int) -> None:
+        self._attempt("run", lambda session: self._keep(session.round(duration_ns=round_ns)))
+
+    def _attempt(self, stage: str, action: Callable[[Session], None]) -> None:
+        if self.session is None or self.failure is not None:
+            return
+        try:
+            action(self.session)
+        except EdgewiseError as error:
+            self.failure = Failure.of(error, self.cell.task, self.cell.machine, stage, self.cell.label)
+
+    def _keep(self, part: Start | Round) -> None:
+        self._store.add(self._id, part)
+        if isinstance(part, Start):
+            self._starts.append(part)
+        else:
+            self._rounds.append(part)
+
+    def result(self) -> Result:
+        self._store.finish(self._id, self.failure)
+        c = self.cell
+        return self.failure or Measurement(
+            c.task, c.machine, c.versions, c.inputs, tuple(self._starts), tuple(self._rounds), True, c.label
+        )
 
 
 def compare(
@@ -35,71 +84,20 @@ def compare(
 ) -> list[Result]:
     """A result per cell. A side that fails is a Failure, and the others go on without it."""
     order = random.Random(seed)
-    ids = [store.begin(c.task, c.machine, c.versions, c.inputs, c.label) for c in cells]
-    parts: list[list[Start | Round]] = [[] for _ in cells]
-    failures: dict[int, Failure] = {}
-
-    def keep(side: int, part: Start | Round) -> None:
-        store.add(ids[side], part)
-        parts[side].append(part)
-
-    def attempt(side: int, stage: str, action: Callable[[], None]) -> None:
-        if side in failures:
-            return
-        try:
-            action()
-        except EdgewiseError as error:
-            stderr = error.stderr if isinstance(error, WorkerCrashed) else ""
-            cell = cells[side]
-            failures[side] = Failure(
-                cell.task,
-                cell.machine,
-                stage,
-                type(error).__name__,
-                error.message,
-                error.hint,
-                stderr,
-                cell.label,
-            )
-
+    sides = [Side(cell, store) for cell in cells]
     for index in range(starts):
         with ExitStack() as stack:
-            sessions = {
-                s: stack.enter_context(Session(cell, index)) for s, cell in enumerate(cells) if s not in failures
-            }
-            # Loading is not timed against the other side, so the sides may load together.
-            with ThreadPoolExecutor(2) as pool:
-                opened = {s: pool.submit(session.open) for s, session in sessions.items()}
-            for side, session in sessions.items():
-                attempt(side, "load", lambda s=side: keep(s, opened[s].result()))  # type: ignore[misc]
-                attempt(
-                    side,
-                    "run",
-                    lambda s=side, w=session: w.warm_up(lambda part: keep(s, part)),  # type: ignore[misc]
-                )
+            for side in sides:
+                side.enter(stack, index)
+            # Loading is not timed against the others, so the sides may load together.
+            for side in sides:
+                side.begin()
+            for side in sides:
+                side.open()
+            for side in sides:
+                side.warm_up()
             for number in range(rounds):
-                for side in order.sample(sorted(sessions), len(sessions)):
-                    attempt(
-                        side,
-                        "run",
-                        lambda s=side: keep(s, sessions[s].round(duration_ns=round_ns)),  # type: ignore[misc]
-                    )
+                for side in order.sample(sides, len(sides)):
+                    side.turn(round_ns)
                 progress(index, number)
-    results: list[Result] = []
-    for side, cell in enumerate(cells):
-        store.finish(ids[side], failures.get(side))
-        results.append(failures.get(side) or _measurement(cell, parts[side]))
-    return results
-
-
-def _measurement(cell: Cell, parts: Sequence[Start | Round]) -> Measurement:
-    return Measurement(
-        cell.task,
-        cell.machine,
-        cell.versions,
-        cell.inputs,
-        tuple(part for part in parts if isinstance(part, Start)),
-        tuple(part for part in parts if isinstance(part, Round)),
-        True,
-        cell.label,
-    )
+    return [side.result() for side in sides]

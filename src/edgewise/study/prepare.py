@@ -35,11 +35,12 @@ class Limits:
 def find_model(name: str, limits: Limits) -> Model:
     """A file, or a built-in network by its name; parsed and checked in a worker."""
     path = Path(name)
-    if not path.exists() and name in zoo.names():
+    there = os.path.exists(name)  # unlike Path.exists, also False for names no file system takes
+    if not there and name in zoo.names():
         path = home.cache() / f"{name}.onnx"
         # Built anew each time: a fraction of a second, and never an older version's network.
         isolate.call("edgewise.zoo:export", timeout_s=limits.timeout_s, name=name, path=str(path))
-    elif not path.exists():
+    elif not there:
         raise InputError(
             f"there is no file {name}, and no built-in network of that name; built in: {', '.join(zoo.names())}"
         )
@@ -94,7 +95,14 @@ def complete(target: Target, engine: EngineFacts, machine: Machine, model: Model
     threads = target.threads
     if device.kind == "cpu" and threads is None:
         threads = len(target.cores) or len(physical_cores(machine, device.cores or usable_cores(machine)))
-    return replace(target, device=target.device or device.name, precision=precision, threads=threads)
+    options = dict(dict(engine.defaults).get(precision, ())) | dict(target.options)
+    return replace(
+        target,
+        device=target.device or device.name,
+        precision=precision,
+        threads=threads,
+        options=tuple(sorted(options.items())),
+    )
 
 
 def cores_for(target: Target, engine: EngineFacts, machine: Machine) -> tuple[int, ...]:
@@ -137,9 +145,7 @@ def cell(
     except StoreError:
         raise
     except EdgewiseError as error:
-        stderr = getattr(error, "stderr", "")
-        kind, task = type(error).__name__, Task(model.digest, placement, scenario)
-        return Failure(task, machine.id, "prepare", kind, error.message, error.hint, stderr, model.label)
+        return Failure.of(error, Task(model.digest, placement, scenario), machine.id, "prepare", model.label)
 
 
 def _derived(model: Model, target: Target, machine: Machine, limits: Limits) -> Model:

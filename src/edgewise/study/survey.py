@@ -25,6 +25,7 @@ class EngineFacts:
     version: str | None = None
     devices: tuple[Device, ...] = ()
     variants: tuple[tuple[str, tuple[tuple[tuple[str, str], ...], ...]], ...] = ()
+    defaults: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
     abilities: tuple[str, ...] = ()
     computes: bool = True
     reason: str = ""
@@ -67,6 +68,7 @@ def _facts(name: str, here: Machine) -> EngineFacts:
             (device, tuple(tuple((k, v) for k, v in options) for options in sets))
             for device, sets in found["variants"].items()
         ),
+        tuple((precision, tuple((k, v) for k, v in pairs)) for precision, pairs in found["defaults"].items()),
         tuple(found["abilities"]),
         found["computes"],
     )

@@ -21,14 +21,13 @@ _CLUSTERS = 10.0
 
 
 def _lengths(longest: float) -> list[int]:
-    lengths, length = [], 2
-    while length <= max(2.0, _LENGTHS_PER_WINDOW * longest):
-        lengths.append(length)
-        length *= 2
+    lengths = [4]
+    while 4 * lengths[-1] <= _LENGTHS_PER_WINDOW * longest:
+        lengths.append(4 * lengths[-1])
     return lengths
 
 
-def _windows(sums: NDArray[np.int64], looks: NDArray[np.intp], length: int) -> Floats:
+def _windows(sums: NDArray[np.int32], looks: NDArray[np.intp], length: int) -> Floats:
     """Variance of the number over the bound in windows of this length, after each look, over the binomial one."""
     stride = max(1, length // _WINDOWS_PER_LENGTH)
     windows = (sums[..., length::stride] - sums[..., :-length:stride]).astype(np.float64)
@@ -46,11 +45,11 @@ def _windows(sums: NDArray[np.int64], looks: NDArray[np.intp], length: int) -> F
 def dispersion(over: NDArray[np.bool_], looks: NDArray[np.intp], longest: float) -> Floats:
     """Variance over mean of the number of samples over the bound, after each of the `looks` (increasing counts).
 
-    The largest ratio over windows of 2, 4, 8, ... samples (the index of dispersion for counts, Cox & Lewis 1966,
+    The largest ratio over windows of 4, 16, 64, ... samples (the index of dispersion for counts, Cox & Lewis 1966,
     "The Statistical Analysis of Series of Events"), raised by its own uncertainty, and drawn towards what clusters
     of the `longest` mean length would give while few clusters have been seen. `over` may hold one series per row.
     """
-    sums = np.zeros((*over.shape[:-1], over.shape[-1] + 1), dtype=np.int64)
+    sums = np.zeros((*over.shape[:-1], over.shape[-1] + 1), dtype=np.int32)
     np.cumsum(over, axis=-1, out=sums[..., 1:])
     count = sums[..., looks].astype(np.float64)
     seen = np.ones_like(count)

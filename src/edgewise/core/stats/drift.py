@@ -11,14 +11,14 @@ from .series import Floats, Samples, as_series, ranks
 from .special import f_tail
 
 # A stationary series is flagged about this often.
-_SIGNIFICANCE = 0.02
+_SIGNIFICANCE = 0.015
 # A smaller change is not worth refusing an interval for: it is a third of the slow-down comparisons must find.
 _SMALLEST_CHANGE = 0.01
-# Blocks: enough to leave degrees of freedom beside the curve's three, few enough to be long and so independent.
+# Blocks: enough to leave degrees of freedom beside the two of a line, few enough to be long and so independent.
 _FEWEST_BLOCKS = 12
-_MOST_BLOCKS = 24
+_MOST_BLOCKS = 32
 # A block as long as this many times the inflation is nearly independent of its neighbours.
-_LENGTHS_PER_BLOCK = 3.0
+_LENGTHS_PER_BLOCK = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,10 @@ class Drift:
     p_value: float
 
 
-def _curve(points: int) -> Floats:
-    """Columns 1, t, t² over t in (-1, 1): a drift, straight or levelling off."""
-    t = (2.0 * np.arange(points) + 1.0) / points - 1.0
-    return np.stack([np.ones(points), t, t * t], axis=1)
-
-
-def _fit_curve(levels: Floats) -> Floats:
-    design = _curve(levels.size)
-    return np.asarray(design @ np.linalg.lstsq(design, levels, rcond=None)[0], dtype=np.float64)
+def _fit_line(levels: Floats) -> Floats:
+    time = np.arange(levels.size) - (levels.size - 1) / 2.0
+    slope = float(time @ levels) / float(time @ time)
+    return np.asarray(levels.mean() + slope * time, dtype=np.float64)
 
 
 def _fit_step(levels: Floats) -> Floats:
@@ -50,42 +45,44 @@ def _fit_step(levels: Floats) -> Floats:
     return np.concatenate([np.full(place, levels[:place].mean()), np.full(n - place, levels[place:].mean())])
 
 
-def _tail(levels: Floats, fit: Floats, parameters: int) -> float:
-    """P value of the F test that the fit's parameters beyond a constant explain nothing."""
-    freedom = levels.size - parameters - 1
+def _tail(levels: Floats, fit: Floats) -> float:
+    """P value of the F test that the fit's one parameter beyond a constant explains nothing."""
+    freedom = levels.size - 2
     explained = float(((fit - levels.mean()) ** 2).sum())
     unexplained = float(((levels - fit) ** 2).sum())
     # Rounding leaves residues of a constant series that are no drift.
     if explained <= levels.size * (1e-12 * float(np.abs(levels).max())) ** 2:
         return 1.0
-    return f_tail(explained / parameters * freedom / unexplained, parameters, freedom) if unexplained else 0.0
+    return f_tail(explained * freedom / unexplained, 1.0, freedom) if unexplained else 0.0
 
 
 def _medians(series: Floats, blocks: int) -> Floats:
-    edges = np.linspace(0, series.size, blocks + 1).astype(int)
-    return np.array([np.median(series[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True)])
+    """Medians of blocks of equal length; the last takes what is left over."""
+    size = series.size // blocks
+    whole = np.median(series[: size * (blocks - 1)].reshape(blocks - 1, size), axis=1)
+    return np.append(whole, np.median(series[size * (blocks - 1) :]))
 
 
 def drift(samples: Samples) -> Drift:
-    """Whether the level changes along the series: F tests of a curve and of a step through block medians.
+    """Whether the level changes along the series: tests of a line and of a step through block medians.
 
     Medians of long blocks are robust against bursts and nearly independent whatever the dependence inside
     them (batch means: Schmeiser 1982, "Batch size effects in the analysis of simulation output"); blocks
-    grow with the dependence left when curve or step is taken out. The step's place is searched, so its p value is
+    grow with the dependence left when line or step is taken out. The step's place is searched, so its p value is
     multiplied by the number of places, and the smaller of the two p values by two (Bonferroni).
     """
     series = as_series(samples)
     if series.size < _FEWEST_BLOCKS:
         return Drift(False, 0.0, 1.0)
-    inflation = min(long_run(series - fit(series)).inflation for fit in (_fit_curve, _fit_step))
+    inflation = min(long_run(series - fit(series)).inflation for fit in (_fit_line, _fit_step))
     blocks = int(series.size / (_LENGTHS_PER_BLOCK * inflation))
     blocks = min(max(blocks, _FEWEST_BLOCKS), _MOST_BLOCKS, series.size)
     levels = _medians(series, blocks)
     order = ranks(levels)
-    curved = _tail(order, _fit_curve(order), 2)
-    stepped = (blocks - 1) * _tail(order, _fit_step(order), 1)
-    fit = (_fit_curve if curved <= stepped else _fit_step)(levels)
-    p_value = min(1.0, 2.0 * min(curved, stepped))
+    sloped = _tail(order, _fit_line(order))
+    stepped = (blocks - 1) * _tail(order, _fit_step(order))
+    fit = (_fit_line if sloped <= stepped else _fit_step)(levels)
+    p_value = min(1.0, 2.0 * min(sloped, stepped))
     extent = float(np.ptp(fit)) / abs(float(np.median(levels))) if np.median(levels) else 0.0
     change = float((fit[-1] - fit[0]) / abs(fit[0])) if fit[0] else 0.0
     return Drift(p_value < _SIGNIFICANCE and extent >= _SMALLEST_CHANGE, change, p_value)

@@ -9,18 +9,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .density import Bump, bumps, undithered
+from .density import fill_ticks, valleys
 from .series import Floats, Samples, as_series
 
 Alternation = Literal["none", "mixed", "phases", "alternating"]
 
 # Fewer samples cannot show a mode of 5 % at all.
 _FEWEST = 20
-# A smaller group is a tail, not a mode.
-_LEAST_SHARE = 0.05
 # Closer centres are one level for every decision taken on them.
 _LEAST_DISTANCE = 0.02
-# Standard errors by which the number of switches must miss its expectation: about 0.3 % of independent series.
+# Standard errors by which the switches must miss their expectation: 0.3 % of independent series do.
 _SWITCH_ERRORS = 3.0
 
 
@@ -46,7 +44,7 @@ class Modes:
 
     @property
     def alternation(self) -> Alternation:
-        """Sample by sample ("mixed"), in long phases, or back and forth: the runs test of Wald & Wolfowitz."""
+        """Sample by sample ("mixed"), in long phases, or back and forth more often than by chance."""
         if len(self.modes) < 2:
             return "none"
         gap = self.switches - self.expected_switches
@@ -55,29 +53,23 @@ class Modes:
         return "phases" if gap < 0 else "alternating"
 
 
-def _split(logs: Floats, found: list[Bump]) -> list[float]:
-    """The valleys that stay when bumps too small or too near their neighbour are joined to it."""
-    while len(found) > 1:
-        edges = [-math.inf, *(bump.valley for bump in found[1:]), math.inf]
-        groups = [logs[(logs >= a) & (logs < b)] for a, b in zip(edges[:-1], edges[1:], strict=True)]
-        shares = [group.size / logs.size for group in groups]
-        least = int(np.argmin(shares))
-        if shares[least] < _LEAST_SHARE:
-            # Joined across the shallower of its valleys.
-            sides = [k for k in (least, least + 1) if 0 < k < len(found)]
-            del found[max(sides, key=lambda k: found[k].height)]
-            continue
-        centres = [float(np.median(group)) for group in groups]
-        gaps = np.diff(centres)
+def _apart(logs: Floats, edges: list[float]) -> list[float]:
+    """The edges left when neighbouring levels with centres too close are taken as one."""
+    while edges:
+        groups = np.split(np.sort(logs), np.searchsorted(np.sort(logs), edges))
+        gaps = np.diff([float(np.median(group)) for group in groups])
         nearest = int(np.argmin(gaps))
         if gaps[nearest] >= math.log1p(_LEAST_DISTANCE):
             break
-        del found[nearest + 1]
-    return [bump.valley for bump in found[1:]]
+        edges = edges[:nearest] + edges[nearest + 1 :]
+    return edges
 
 
 def _switching(labels: NDArray[np.intp]) -> tuple[int, float, float]:
-    """Switches, their expectation and standard error if the order were random (Barton & David 1957, "Multiple runs")."""
+    """Switches, their expectation and standard error if the order were random.
+
+    The runs test for several kinds (Barton & David 1957, "Multiple runs").
+    """
     n = labels.size
     counts = np.bincount(labels).astype(np.float64)
     squares, cubes = float((counts**2).sum()), float((counts**3).sum())
@@ -89,21 +81,23 @@ def _switching(labels: NDArray[np.intp]) -> tuple[int, float, float]:
 def modes(samples: Samples) -> Modes:
     """The well separated levels of the series and how it moves between them.
 
-    Levels are bumps of a kernel density of the logarithms, kept apart only by a valley so deep that one level
-    would hardly show it (see `density.bumps`), each with at least 5 % of the samples and 2 % from the next.
+    Levels are the groups between the significant valleys of a kernel density of the logarithms (see `density`),
+    each with at least 5 % of the samples and 2 % from the next.
     """
     series = as_series(samples)
     n = series.size
     if not n:
         return Modes((), 0, 0.0, 0.0)
-    valleys: list[float] = []
+    edges: list[float] = []
     if n >= _FEWEST and series.min() > 0.0 and series.max() >= series.min() * (1.0 + _LEAST_DISTANCE):
-        logs = np.log(undithered(series))
-        valleys = _split(logs, bumps(logs))
-    labels = np.searchsorted(np.exp(valleys), series, side="right")
-    groups = [series[labels == k] for k in range(len(valleys) + 1)]
-    found = tuple(Mode(float(np.median(g)), float(g.min()), float(g.max()), g.size / n) for g in groups if g.size)
-    if len(found) < 2:
+        logs = np.log(fill_ticks(series))
+        edges = _apart(logs, valleys(logs))
+    labels = np.searchsorted(np.exp(edges), series, side="right")
+    groups = [series[labels == k] for k in range(len(edges) + 1)]
+    found = tuple(
+        Mode(float(np.median(group)), float(group.min()), float(group.max()), group.size / n) for group in groups
+    )
+    if len(found) == 1:
         return Modes(found, 0, 0.0, float(n))
     switches, expected, error = _switching(labels)
     return Modes(found, switches, expected, n / (switches + 1.0), error)

@@ -107,10 +107,15 @@ def interval(samples: Samples, p: float = 0.5, level: float = 0.95, *, check_dri
     def spread(value: float) -> float:
         return factor * math.sqrt(cautious_inflation((series <= value).astype(np.float64)))
 
+    def limits(value: float) -> tuple[float, float]:
+        below = (series <= value).astype(np.float64)
+        return _bounds(ordered, p, factor * math.sqrt(cautious_inflation(below)))
+
     estimate = float(np.quantile(ordered, p))
-    central = spread(estimate)
-    low, high = _bounds(ordered, p, central)
+    low, high = limits(estimate)
     for _ in range(_REFINEMENTS):
-        low = min(low, _bounds(ordered, p, max(central, spread(low)))[0])
-        high = max(high, _bounds(ordered, p, max(central, spread(high)))[1])
+        wider = min(low, limits(low)[0]), max(high, limits(high)[1])
+        if wider == (low, high):
+            break
+        low, high = wider
     return Interval(min(low, estimate), estimate, max(high, estimate), level)

@@ -1,6 +1,6 @@
-"""The distribution functions the tests here need: normal, Student, F and binomial, without scipy.
+"""The distribution functions the tests here need: Student, F and binomial, without scipy.
 
-All but the normal come from the regularized incomplete beta function, by its continued fraction
+They come from the regularized incomplete beta function, by its continued fraction
 (DLMF 8.17.22; evaluated as in Lentz 1976, "Generating Bessel functions in Mie scattering calculations").
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from statistics import NormalDist
 
 # Lentz's method converges in O(sqrt(max(a, b))) steps; 2,000 serve counts far beyond a million.
 _STEPS = 2_000
@@ -68,10 +67,6 @@ def f_tail(value: float, above: float, below: float) -> float:
 def t_cdf(value: float, freedom: float) -> float:
     tail = 0.5 * beta_cdf(freedom / 2.0, 0.5, freedom / (freedom + value * value))
     return 1.0 - tail if value > 0.0 else tail
-
-
-def normal_quantile(level: float) -> float:
-    return NormalDist().inv_cdf(level)
 
 
 @lru_cache(maxsize=4096)

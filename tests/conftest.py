@@ -1,0 +1,23 @@
+"""What every test has: its own cache and data folders, and a small network on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgewise import zoo
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the user's own store and cache."""
+    home = tmp_path_factory.mktemp("home")
+    for variable in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(variable, str(home / variable))
+
+
+@pytest.fixture(scope="session")
+def tiny_onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built-in network `tiny`, exported once."""
+    return Path(zoo.export("tiny", str(tmp_path_factory.mktemp("models") / "tiny.onnx")))
