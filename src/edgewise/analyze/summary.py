@@ -19,54 +19,55 @@ COLUMNS = (
     Column("interval", "ns_range"),
     Column("vs_best", "ratio"),
     Column("p90", "ns"),
-    Column("p99", "ns"),
-    Column("per_s", "rate"),
-    Column("runs", "count"),
-    Column("load", "ns"),
-    Column("first", "ns"),
-    Column("memory", "bytes"),
+    Column("p99", "ns", 1),
+    Column("per_s", "rate", 2),
+    Column("runs", "count", 4),
+    Column("load", "ns", 4),
+    Column("first", "ns", 4),
+    Column("memory", "bytes", 3),
     Column("error", "error"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measurement's figures, raw."""
+    """One measurement's figures, raw. `cost` is what it is ranked by: nanoseconds, less is better."""
 
     measurement: Measurement
     p50: float
     interval: stats.Interval | None
     per_s: float
-
-    @property
-    def low(self) -> float:
-        return self.interval.low if self.interval else self._quartile(0.25)
-
-    @property
-    def high(self) -> float:
-        return self.interval.high if self.interval else self._quartile(0.75)
-
-    def _quartile(self, p: float) -> float:
-        # A drifting series has no interval; its middle half is the least one can say about where it was.
-        return stats.quantile(self.measurement.samples_ns, p)
+    cost: float
+    cost_low: float
+    cost_high: float
 
 
 def figures(measurement: Measurement) -> Row:
-    samples = measurement.samples_ns
-    elapsed = sum(r.elapsed_ns for r in measurement.measured if r.samples_ns)
-    items = len(samples) * measurement.task.scenario.batch
-    return Row(measurement, stats.quantile(samples, 0.5), stats.interval(samples), items / elapsed * 1e9)
+    """Ranked by median latency; by time per item, round by round, where throughput is the question."""
+    samples, batch = measurement.samples_ns, measurement.task.scenario.batch
+    rounds = [r for r in measurement.measured if r.samples_ns]
+    per_s = len(samples) * batch / sum(r.elapsed_ns for r in rounds) * 1e9
+    interval = stats.interval(samples)
+    costs: Sequence[float] = samples
+    if _by_throughput(measurement):
+        costs = [r.elapsed_ns / (len(r.samples_ns) * batch) for r in rounds]
+    bounds = stats.interval(costs)
+    if bounds:
+        low, high = bounds.low, bounds.high
+    else:
+        # A drifting or short series has no interval; its middle half is the least one can say about where it was.
+        low, high = stats.quantile(costs, 0.25), stats.quantile(costs, 0.75)
+    return Row(measurement, stats.quantile(samples, 0.5), interval, per_s, stats.quantile(costs, 0.5), low, high)
+
+
+def _by_throughput(measurement: Measurement) -> bool:
+    return measurement.task.scenario.kind in ("offline", "concurrent")
 
 
 def ranked(rows: Sequence[Row]) -> list[tuple[int, Row]]:
-    """By median latency (by throughput where that is the question). Rank = 1 + how many are demonstrably faster, so
-    those whose intervals overlap share one."""
-    throughput = rows[0].measurement.task.scenario.kind in ("offline", "concurrent")
-    if throughput:
-        ordered = sorted(rows, key=lambda row: -row.per_s)
-        return [(1 + i, row) for i, row in enumerate(ordered)]
-    ranks = [(1 + sum(other.high < row.low for other in rows), row) for row in rows]
-    return sorted(ranks, key=lambda pair: (pair[0], pair[1].p50))
+    """Rank = 1 + how many are demonstrably better, so those whose intervals overlap share one."""
+    ranks = [(1 + sum(other.cost_high < row.cost_low for other in rows), row) for row in rows]
+    return sorted(ranks, key=lambda pair: (pair[0], pair[1].cost))
 
 
 def run(measurements: Sequence[Measurement], *, cores: int = 1) -> Section:
@@ -89,7 +90,6 @@ def run(measurements: Sequence[Measurement], *, cores: int = 1) -> Section:
 def _cells(rank: int, row: Row, best: Row) -> tuple[object, ...]:
     m, samples = row.measurement, row.measurement.samples_ns
     start = m.starts[0]
-    throughput = m.task.scenario.kind in ("offline", "concurrent")
     return (
         rank,
         m.label,
@@ -97,7 +97,7 @@ def _cells(rank: int, row: Row, best: Row) -> tuple[object, ...]:
         str(m.task.placement),
         row.p50,
         (row.interval.low, row.interval.high) if row.interval else None,
-        best.per_s / row.per_s if throughput else row.p50 / best.p50,
+        row.cost / best.cost,
         *(stats.quantile(samples, p) if stats.carries(len(samples), p) else None for p in (0.9, 0.99)),
         row.per_s,
         len(samples),
@@ -113,8 +113,11 @@ def _answers(order: Sequence[tuple[int, Row]]) -> list[Finding]:
     best = order[0][1]
     about = f"{best.measurement.label}, {best.measurement.task.scenario}"
     target = str(best.measurement.task.placement)
-    found = [Finding("fastest", "note", about, (("target", target), ("p50_ns", best.p50)))]
     ties = [str(row.measurement.task.placement) for rank, row in order[1:] if rank == 1]
+    if len(order) == 1:
+        return []
+    if _by_throughput(best.measurement) and not ties:
+        return [Finding("most", "note", about, (("target", target), ("per_s", best.per_s)))]
     if ties:
-        found.append(Finding("tie", "note", about, (("target", target), ("ties", ", ".join(ties)))))
-    return found
+        return [Finding("tie", "note", about, (("target", target), ("ties", ", ".join(ties)), ("p50_ns", best.p50)))]
+    return [Finding("fastest", "note", about, (("target", target), ("p50_ns", best.p50)))]

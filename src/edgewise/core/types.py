@@ -385,10 +385,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A table heading; `unit` tells `report.format` how to draw the raw values below it."""
+    """A table heading; `unit` tells `report.format` how to draw the raw values below it.
+
+    Where there is not room for all, the columns with the largest `spare` are left out first; 0 is never left out.
+    """
 
     name: str
     unit: str = "text"
+    spare: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,7 +206,7 @@ def _serve(session: Session, rounds: list[Round], keep: Save) -> None:
         generator.stop()
     deadline = time.perf_counter_ns() + int(_DRAIN_S * 1e9)
     while serving and answered < len(generator.intended) and time.perf_counter_ns() < deadline:
-        take(min(deadline, time.perf_counter_ns() + 10 * ROUND_NS))
+        take(min(deadline, time.perf_counter_ns() + ROUND_NS // 10))
     if serving and answered < len(generator.intended):
         waiting = len(generator.intended) - answered
         raise EngineFailure(

@@ -29,8 +29,9 @@ def _modes(v: Values) -> str:
 # code -> (sentence, remedy or None)
 _SENTENCES: Mapping[str, tuple[Callable[[Values], str], str | None]] = {
     "fastest": (lambda v: f"{v['target']} is fastest at {format.time(_number(v['p50_ns']))}", None),
+    "most": (lambda v: f"{v['target']} does the most: {format.figures(_number(v['per_s']))}/s", None),
     "tie": (
-        lambda v: f"{v['target']} cannot be told apart from {v['ties']}",
+        lambda v: f"{v['target']} ({format.time(_number(v['p50_ns']))}) cannot be told apart from {v['ties']}",
         "compare them interleaved: edgewise compare MODEL --on A --on B",
     ),
     "faster": (

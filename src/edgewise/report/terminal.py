@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Literal, TextIO
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -17,12 +18,12 @@ from .sentences import remedy, sentence
 _MARKS = {"note": ("•", "cyan"), "caution": ("!", "yellow"), "problem": ("✗", "red")}
 # Said about the whole table, not about one row of it.
 _LEVELS = ("problem", "caution", "note")
-_HEADLINES = ("fastest", "tie", "faster", "no_difference", "too_few_starts")
+_HEADLINES = ("fastest", "most", "tie", "faster", "no_difference", "too_few_starts")
 
 
 def console(file: TextIO) -> Console:
-    wide = None if file.isatty() else 160
-    return Console(file=file, highlight=False, soft_wrap=False, width=wide)
+    # A file or a pipe has no width: whoever reads it can scroll.
+    return Console(file=file, highlight=False, width=None if file.isatty() else 1000)
 
 
 def draw(section: Section, to: Console, keep: Sequence[str] = ()) -> None:
@@ -30,28 +31,39 @@ def draw(section: Section, to: Console, keep: Sequence[str] = ()) -> None:
     shown = [
         index
         for index, column in enumerate(section.columns)
-        if column.name in keep or column.unit not in ("text",) or len({row[index] for row in section.rows}) > 1
+        if (column.name in keep or column.unit != "text" or len({row[index] for row in section.rows}) > 1)
+        and any(row[index] is not None for row in section.rows)
     ]
-    shown = [i for i in shown if any(row[i] is not None for row in section.rows)]
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for index in shown:
-        column = section.columns[index]
-        table.add_column(
-            column.name.replace("_", " "), justify="left" if column.unit == "text" else "right", no_wrap=True
-        )
-    for row in section.rows:
-        table.add_row(*(format.cell(row[i], section.columns[i].unit) for i in shown))
+    table = _table(section, shown)
+    while Measurement.get(to, to.options.update(width=10_000), table).maximum > to.width:
+        spare = max(shown, key=lambda index: section.columns[index].spare)
+        if not section.columns[spare].spare:
+            break
+        shown.remove(spare)
+        table = _table(section, shown)
     if section.rows:
         to.print(table)
     draw_findings(section.findings, to)
+
+
+def _table(section: Section, shown: Sequence[int]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for index in shown:
+        column = section.columns[index]
+        justify: Literal["left", "right"] = "left" if column.unit == "text" else "right"
+        table.add_column(column.name.replace("_", " "), justify=justify, no_wrap=column.unit != "text")
+    for row in section.rows:
+        table.add_row(*(format.cell(row[i], section.columns[i].unit) for i in shown))
+    return table
 
 
 def draw_findings(findings: Sequence[Finding], to: Console) -> None:
     headlines = [f for f in findings if f.code in _HEADLINES]
     if headlines:
         to.print()
+    groups = {finding.about for finding in headlines if finding.code in ("fastest", "most", "tie")}
     for finding in headlines:
-        to.print(_line(finding, ""))
+        to.print(_line(finding, f"{finding.about}: " if len(groups) > 1 else ""))
     # One line for each thing there is to say, about the result it holds for most; the rest is in --json.
     grouped: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:

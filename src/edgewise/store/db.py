@@ -25,6 +25,7 @@ from .migrations import migrate, refuse_foreign
 
 # Another writer holds the lock for milliseconds; this long means it is stuck.
 _BUSY_MS = 30_000
+_MAGIC = b"SQLite format 3\0"
 _ROUND_COLUMNS = tuple(f.name for f in fields(Round))
 
 
@@ -36,6 +37,7 @@ class Store:
         with self._guard():
             if create:
                 Path(self.path).resolve().parent.mkdir(parents=True, exist_ok=True)
+            _refuse_other_files(Path(self.path))
             self._connection = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_MS / 1000)
             try:
                 self._prepare()
@@ -192,6 +194,15 @@ class Store:
         versions = tuple((name, version) for name, version in json.loads(row["versions"]))
         complete = row["status"] == "complete"
         return Measurement(task, row["machine"], versions, row["inputs"], starts, rounds, complete, row["label"])
+
+
+def _refuse_other_files(path: Path) -> None:
+    """SQLite takes a file shorter than its header for an empty database, and would write over it."""
+    if path.is_file():
+        with path.open("rb") as file:
+            head = file.read(len(_MAGIC))
+        if head and head != _MAGIC:
+            raise StoreError(f"{path} cannot be used: file is not a database", "name another file with --save")
 
 
 def _start(row: sqlite3.Row) -> Start:
