@@ -81,6 +81,7 @@ def test_constant_and_short_series_do_not_drift() -> None:
     assert not drift([0.1] * 500).flagged
     assert drift([1.0, 2.0, 3.0]).p_value == 1.0
     assert drift([]).change == 0.0
+    assert drift([5.0, 4.0, 3.0, 2.0, 1.0]).flagged
 
 
 @pytest.mark.parametrize("n", [5, 12, 20, 60, 300])
@@ -90,7 +91,9 @@ def test_independent_noise_is_steady_from_the_start(n: int) -> None:
     assert rate([one == 0 for one in found]) >= 0.85
 
 
-@pytest.mark.parametrize(("n", "slow"), [(20, [5.0]), (20, [8.0, 2.0, 1.3]), (60, [1.2] * 12), (300, [3.0, 2.0, *[1.15] * 40])])
+@pytest.mark.parametrize(
+    ("n", "slow"), [(20, [5.0]), (20, [8.0, 2.0, 1.3]), (60, [1.2] * 12), (300, [3.0, 2.0, *[1.15] * 40])]
+)
 def test_the_onset_follows_the_planted_warm_up(n: int, slow: list[float]) -> None:
     series = noise(np.random.default_rng(4), n, 0.0, 0.03)
     series[:, : len(slow)] *= slow

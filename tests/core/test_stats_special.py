@@ -12,7 +12,9 @@ def oracle():
     return pytest.importorskip("scipy.stats", reason="scipy is the oracle of this test")
 
 
-@pytest.mark.parametrize(("k", "n", "p"), [(0, 1, 0.5), (3, 10, 0.3), (640, 66_000, 0.01), (10, 10, 0.2), (90, 1_000, 0.1)])
+@pytest.mark.parametrize(
+    ("k", "n", "p"), [(0, 1, 0.5), (3, 10, 0.3), (640, 66_000, 0.01), (10, 10, 0.2), (90, 1_000, 0.1)]
+)
 def test_binomial(oracle, k: int, n: int, p: float) -> None:
     assert binomial_cdf(k, n, p) == pytest.approx(oracle.binom.cdf(k, n, p), rel=1e-9)
 

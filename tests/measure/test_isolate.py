@@ -133,13 +133,15 @@ def test_a_leak_meets_the_memory_limit(model: dict[str, Any]) -> None:
     assert "out of memory" in caught.value.message or isinstance(caught.value, WorkerCrashed)
 
 
-def test_a_limit_too_small_to_live_with_is_an_error_too() -> None:
+def test_a_limit_too_small_to_live_with_is_an_error_too(model: dict[str, Any]) -> None:
     with Worker(memory_bytes=1 << 20, timeout_s=20) as worker, pytest.raises(EdgewiseError) as caught:
-        worker.call("call", function=NAMES, keywords={"package": "engines"})
+        _open(worker, model, "leak=50000000")
     assert caught.value.message
 
 
-def test_garbage_on_stdout_and_stderr_disturbs_nothing(model: dict[str, Any], capfd: pytest.CaptureFixture[str]) -> None:
+def test_garbage_on_stdout_and_stderr_disturbs_nothing(
+    model: dict[str, Any], capfd: pytest.CaptureFixture[str]
+) -> None:
     with Worker() as worker:
         _open(worker, model, "latency=10us,chatter=on")
         assert len(_round(worker, runs=20)) == 20

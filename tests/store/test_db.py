@@ -250,7 +250,13 @@ def test_an_empty_file_becomes_a_store(path: Path) -> None:
 def test_places_where_no_store_can_be(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("text")
-    for place in (file / "below" / "lab.db", tmp_path, "/proc/lab.db", "/proc/self/below/lab.db", tmp_path / ("x" * 300)):
+    for place in (
+        file / "below" / "lab.db",
+        tmp_path,
+        "/proc/lab.db",
+        "/proc/self/below/lab.db",
+        tmp_path / ("x" * 300),
+    ):
         _refused(place)
     assert file.read_text() == "text"
 

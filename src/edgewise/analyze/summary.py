@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ..core import stats
@@ -83,7 +83,7 @@ def run(measurements: Sequence[Measurement], *, cores: int = 1) -> Section:
         best = order[0][1]
         for rank, row in order:
             rows.append(_cells(rank, row, best))
-        findings += _answers(order)
+        findings += _answers(order, _about(best.measurement, groups))
     return Section("Ranking", COLUMNS, tuple(rows), tuple(findings))
 
 
@@ -108,10 +108,18 @@ def _cells(rank: int, row: Row, best: Row) -> tuple[object, ...]:
     )
 
 
-def _answers(order: Sequence[tuple[int, Row]]) -> list[Finding]:
+def _about(measurement: Measurement, groups: Collection[tuple[str, str]]) -> str:
+    """The model, the scenario, or both: what tells this group from the others."""
+    models, scenarios = {model for model, _ in groups}, {scenario for _, scenario in groups}
+    if len(scenarios) == 1:
+        return measurement.label
+    scenario = str(measurement.task.scenario)
+    return scenario if len(models) == 1 else f"{measurement.label}, {scenario}"
+
+
+def _answers(order: Sequence[tuple[int, Row]], about: str) -> list[Finding]:
     """What the ranking says, and what it leaves open."""
     best = order[0][1]
-    about = f"{best.measurement.label}, {best.measurement.task.scenario}"
     target = str(best.measurement.task.placement)
     ties = [str(row.measurement.task.placement) for rank, row in order[1:] if rank == 1]
     if len(order) == 1:

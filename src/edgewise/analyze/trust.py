@@ -93,6 +93,7 @@ def _answer(measurement: Measurement, found: Found) -> Iterator[Finding]:
         level = "problem" if precision == "fp32" else "caution"
         yield found("disagrees", level, error=error, precision=precision, explained=EXPLAINED_ERROR[precision])
     elif precision not in ("fp32", "tf32") and error < SAME_ANSWER:
-        yield found("precision_unproven", "caution", precision=precision)
+        reported = dict(start.ran.precisions).get(precision, 0)
+        yield found("same_answer", "note" if reported else "caution", precision=precision, reported=reported)
     if target.device and not target.device.startswith("cpu") and len(start.ran.devices) > 1:
         yield found("fell_back", "caution", devices=", ".join(start.ran.notes))

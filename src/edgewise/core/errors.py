@@ -65,6 +65,9 @@ class StoreError(EdgewiseError):
     exit_code = 7
 
 
+_LONGEST = 400
+
+
 def _tree(root: type[EdgewiseError]) -> dict[str, type[EdgewiseError]]:
     found = {root.__name__: root}
     for child in root.__subclasses__():
@@ -85,8 +88,9 @@ def describe(error: BaseException, doing: str) -> dict[str, Any]:
             "message": f"out of memory while {doing}",
             "hint": "raise the limit with --memory, or try a smaller --batch",
         }
-    # The first lines carry the reason; what follows is usually a native stack.
-    text = "\n".join(str(error).strip().splitlines()[:6]) or repr(error)
+    # The beginning carries the reason; what follows is usually a native stack, or a list of every tensor.
+    text = " ".join(str(error).split()) or repr(error)
+    text = text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
     return {
         "error": "EngineFailure",
         "message": f"{type(error).__name__} while {doing}: {text}",

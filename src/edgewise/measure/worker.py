@@ -45,7 +45,10 @@ def main() -> None:
         except Exception as error:  # noqa: BLE001 - the one place where foreign errors become ours
             reply = describe(error, operation)
         try:
-            channel.send(reply)
+            try:
+                channel.send(reply)
+            except (TypeError, ValueError) as error:  # a result that JSON cannot say; nothing of it was sent
+                channel.send(describe(error, operation))
         except Closed:
             break
     # Results are in; engines' exit handlers can crash or hang, and have nothing left to say.

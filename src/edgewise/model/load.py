@@ -143,6 +143,8 @@ def _tensor(value: Any) -> Tensor:
     import onnx
 
     kind = value.type.tensor_type
+    if any(isinstance(name, bytes) for name in (value.name, *(dim.dim_param for dim in kind.shape.dim))):
+        raise InputError(f"a name in {value.name!r} is not UTF-8, so it is damaged or was never a name")
     if not value.type.HasField("tensor_type"):
         raise InputError(f"{value.name!r} is not a tensor, and only tensors can be fed and compared")
     dtype = onnx.TensorProto.DataType.Name(kind.elem_type).lower() if kind.elem_type else "unknown"

@@ -76,8 +76,15 @@ def _prepare(model: Model, path: Path) -> None:
     options.optimized_model_filepath = str(path)
     onnxruntime.InferenceSession(model.path, options, providers=["CPUExecutionProvider"])
     proto = onnx.load(str(path))
+    # Old models list their weights as inputs too; folding takes the weights away and leaves the inputs.
+    names = {tensor.name for tensor in model.inputs}
+    for value in [value for value in proto.graph.input if value.name not in names]:
+        proto.graph.input.remove(value)
+    onnx.save(proto, str(path))
     opset = next((entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx")), 0)
     if opset < _OPSET:
+        # Only from IR 4 on may a weight not be an input as well.
+        proto.ir_version = max(proto.ir_version, 8)
         try:
             proto = version_converter.convert_version(proto, _OPSET)
         except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from ..core.types import Finding, Scalar
@@ -24,6 +25,15 @@ def _modes(v: Values) -> str:
         "alternating": "taking turns",
     }.get(str(v["alternation"]), "")
     return f"latency has {len(pairs)} modes: {shown}, {how}"
+
+
+def _disagreement(v: Values) -> str:
+    if math.isinf(_number(v["error"])):
+        return "outputs overflow where the reference's do not"
+    return (
+        f"outputs differ from the reference by {format.percent(_number(v['error']))} (root mean square), more than "
+        f"{v['precision']} explains ({format.percent(_number(v['explained']))})"
+    )
 
 
 # code -> (sentence, remedy or None)
@@ -82,8 +92,15 @@ _SENTENCES: Mapping[str, tuple[Callable[[Values], str], str | None]] = {
         ),
         "measure accuracy before using it",
     ),
-    "precision_unproven": (
-        lambda v: f"{v['precision']} gives the same answer as fp32 to the last digit: it may not have been used",
+    "same_answer": (
+        lambda v: (
+            f"{v['precision']} gives the same answer as fp32, "
+            + (
+                f"though the engine reports {v['reported']} operators in it"
+                if v["reported"]
+                else "so it may not be used"
+            )
+        ),
         None,
     ),
     "not_compared": (lambda v: "outputs were not compared: the reference cannot run this model", None),

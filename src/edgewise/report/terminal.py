@@ -65,10 +65,10 @@ def draw_findings(findings: Sequence[Finding], to: Console) -> None:
     for finding in headlines:
         to.print(_line(finding, f"{finding.about}: " if len(groups) > 1 else ""))
     # One line for each thing there is to say, about the result it holds for most; the rest is in --json.
-    grouped: dict[str, list[Finding]] = defaultdict(list)
+    grouped: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for finding in findings:
         if finding.code not in _HEADLINES:
-            grouped[finding.code].append(finding)
+            grouped[finding.code, finding.level].append(finding)
     if grouped:
         to.print()
     for same in sorted(grouped.values(), key=lambda group: _LEVELS.index(group[0].level)):
@@ -93,14 +93,18 @@ def _line(finding: Finding, about: str) -> Text:
 
 
 def draw_failures(failures: Sequence[Failure], to: Console) -> None:
+    """One line per reason, with all the targets it stopped."""
     if not failures:
         return
     to.print("\n[bold]Did not run[/bold]")
+    scenarios = {str(failure.task.scenario) for failure in failures}
+    grouped: dict[tuple[str, ...], list[Failure]] = defaultdict(list)
     for failure in failures:
-        line = Text.assemble(("✗ ", "bold red"), (f"{failure.label} on {failure.task.placement}", "bold"))
-        if str(failure.task.scenario) != "single":
-            line.append(f", {failure.task.scenario}")
-        line.append(f": {failure.message} ({failure.stage})")
-        if failure.hint:
-            line.append(f" → {failure.hint}", style="dim")
+        scenario = f", {failure.task.scenario}" if len(scenarios) > 1 else ""
+        grouped[failure.label, scenario, failure.stage, failure.message, failure.hint or ""].append(failure)
+    for (label, scenario, stage, message, hint), same in grouped.items():
+        targets = ", ".join(str(failure.task.placement) for failure in same)
+        line = Text.assemble(("✗ ", "bold red"), (f"{label} on {targets}{scenario}", "bold"), f": {message} ({stage})")
+        if hint:
+            line.append(f" → {hint}", style="dim")
         to.print(line)

@@ -16,6 +16,8 @@ _SIGNIFICANCE = 0.015
 _SMALLEST_CHANGE = 0.01
 # Blocks: enough to leave degrees of freedom beside the two of a line, few enough to be long and so independent.
 _FEWEST_BLOCKS = 12
+# Of fewer samples even a strict rise is no surprise: five rise or fall strictly in 2 of 120 orders.
+_SHORTEST = 5
 _MOST_BLOCKS = 32
 # A block as long as this many times the inflation is nearly independent of its neighbours.
 _LENGTHS_PER_BLOCK = 2.0
@@ -67,12 +69,14 @@ def drift(samples: Samples) -> Drift:
     """Whether the level changes along the series: tests of a line and of a step through block medians.
 
     Medians of long blocks are robust against bursts and nearly independent whatever the dependence inside
-    them (batch means: Schmeiser 1982, "Batch size effects in the analysis of simulation output"); blocks
-    grow with the dependence left when line or step is taken out. The step's place is searched, so its p value is
-    multiplied by the number of places, and the smaller of the two p values by two (Bonferroni).
+    them (batch means: Schmeiser 1982, "Batch size effects in the analysis of simulation output"); blocks grow
+    with the dependence left when line or step is taken out. The tests are F tests of the medians' ranks, so that
+    levels far apart do not count for more (Conover & Iman 1981, "Rank transformations as a bridge between
+    parametric and nonparametric statistics"). The step's place is searched, so its p value is multiplied by the
+    number of places, and the smaller of the two p values by two (Bonferroni).
     """
     series = as_series(samples)
-    if series.size < _FEWEST_BLOCKS:
+    if series.size < _SHORTEST:
         return Drift(False, 0.0, 1.0)
     inflation = min(long_run(series - fit(series)).inflation for fit in (_fit_line, _fit_step))
     blocks = int(series.size / (_LENGTHS_PER_BLOCK * inflation))

@@ -104,9 +104,6 @@ def interval(samples: Samples, p: float = 0.5, level: float = 0.95, *, check_dri
     ordered = np.sort(series)
     factor = t_quantile((1.0 + level) / 2.0, BATCH_FREEDOM) * math.sqrt(n * p * (1.0 - p))
 
-    def spread(value: float) -> float:
-        return factor * math.sqrt(cautious_inflation((series <= value).astype(np.float64)))
-
     def limits(value: float) -> tuple[float, float]:
         below = (series <= value).astype(np.float64)
         return _bounds(ordered, p, factor * math.sqrt(cautious_inflation(below)))
