@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -71,6 +72,12 @@ def save(tmp_path: Path) -> Save:
         return str(path)
 
     return write
+
+
+def _one_array() -> bytes:
+    file = io.BytesIO()
+    np.save(file, np.zeros((2, 1, 3, 32, 32), np.float32))
+    return file.getvalue()
 
 
 # Files
@@ -284,7 +291,7 @@ def test_no_place_for_the_cache(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("content", [None, b"not an archive", b""])
+@pytest.mark.parametrize("content", [None, b"not an archive", b"", b"PK\x03\x04 cut", _one_array()])
 def test_calibration_that_cannot_be_used(tiny_onnx: Path, tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "calibration.npz"
     if content is not None:

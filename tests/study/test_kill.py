@@ -85,7 +85,10 @@ def bench(tiny_onnx: Path, tmp_path: Path) -> Bench:
 
 
 def _workers(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    return psutil.Process(process.pid).children(recursive=True)
+    try:
+        return psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:  # over already
+        return []
 
 
 def _vanish(processes: list[psutil.Process], within_s: float = 3.0) -> bool:
@@ -152,6 +155,25 @@ def test_a_study_killed_again_and_again_is_finished_exactly(bench: Bench) -> Non
         for r in answer["results"]
     ]
     assert shown == [(target.replace("null:cpu{", "null:cpu:fp32@1{"), RUNS) for target in TARGETS]
+
+
+def test_killed_at_any_moment(bench: Bench) -> None:
+    """Moments that no round marks: while the store is made, while an engine is asked, while a cell is prepared."""
+    saved: Rounds = {}
+    for seconds in (0.05, 0.2, 0.35, 0.5, 0.7, 0.9, 1.1, 1.4):
+        process = bench.start("--resume")
+        time.sleep(seconds)
+        workers = _workers(process)
+        process.kill()
+        process.communicate()
+        assert _vanish(workers)
+        now = bench.rounds()
+        assert _kept(saved, now)
+        saved = now
+    bench.finish("--resume")
+    assert bench.whole()
+    assert _kept(saved, bench.rounds())
+    assert list(_samples(bench.rounds()).values()) == [RUNS] * len(TARGETS)
 
 
 def test_a_killed_study_runs_only_the_rounds_that_are_left(bench: Bench) -> None:

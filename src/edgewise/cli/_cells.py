@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..core.errors import InputError, Unavailable
 from ..core.text import parse_placement, parse_scenario
@@ -11,6 +11,9 @@ from ..core.types import Failure, Machine, Model, Scenario, Target
 from ..measure.cell import Cell
 from ..study.prepare import Limits, cell, default_targets, find_model
 from ..study.survey import EngineFacts, survey
+
+# What a worker may allocate unless told otherwise: a model that claims more than the machine has must not take it down.
+MEMORY_SHARE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,5 +57,7 @@ def request(
             raise Unavailable(engine.reason, engine.hint)
     if not targets and not any(engine.version and engine.computes for engine in engines):
         raise Unavailable("no engine is installed", "pip install 'edgewise[all]'")
+    if limits.memory_bytes is None and machine.memory_bytes is not None:
+        limits = replace(limits, memory_bytes=int(machine.memory_bytes * MEMORY_SHARE))
     found = tuple(find_model(name, limits) for name in models)
     return Request(found, targets, tuple(scenarios), machine, engines, limits)

@@ -7,6 +7,7 @@ saturate in 16 bits, so weights are held to 7 bits there.
 from __future__ import annotations
 
 import tempfile
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -121,7 +122,8 @@ def _stored(model: Model, path: str) -> dict[str, np.ndarray[Any, Any]]:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError) as error:
+    # A single array (.npy) is no context manager.
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
         raise InputError(f"{path} is not a calibration file: {error}", "numpy.savez(path, INPUT=array)") from None
     missing = [tensor.name for tensor in model.inputs if tensor.name not in arrays]
     if missing:

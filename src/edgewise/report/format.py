@@ -13,7 +13,7 @@ _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 def figures(value: float, digits: int = 3) -> str:
     """`digits` significant figures, without exponents, never hiding whole digits."""
     if value == 0 or not math.isfinite(value):
-        return str(value)
+        return f"{value:g}"
     places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
     return f"{value:,.{places}f}"
 

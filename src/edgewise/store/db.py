@@ -172,10 +172,14 @@ class Store:
             return True
 
     def results(self) -> Iterator[tuple[int, int, str, Result]]:
-        """Everything, oldest first: number, creation time, status, record."""
+        """Everything, oldest first: number, creation time, status, record. What nobody writes any more is
+        `interrupted`: --resume goes on with it."""
         with self._guard():
             for row in self._connection.execute("SELECT * FROM results ORDER BY id").fetchall():
-                yield row["id"], row["created_ns"], row["status"], self._record(row)
+                status = row["status"]
+                if status == "running" and not _alive(row["owner"]):
+                    status = "interrupted"
+                yield row["id"], row["created_ns"], status, self._record(row)
 
     def machines(self) -> dict[str, Machine]:
         with self._guard():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from ..core.types import Device, Failure, Machine, Model, Placement, Scenario, T
 from ..measure import isolate
 from ..measure.cell import Cell, Session
 from ..model import feeds
-from ..system.machine import physical_cores, usable_cores
+from ..system.machine import cpu_quota, physical_cores, usable_cores
 from . import home
 from .survey import EngineFacts
 
@@ -76,8 +77,16 @@ def _precisions(device: Device, model: Model) -> tuple[str, ...]:
 def _thread_counts(device: Device, machine: Machine) -> tuple[int | None, ...]:
     if device.kind != "cpu":
         return (None,)
-    most = len(physical_cores(machine, device.cores))
+    most = _most_threads(machine, device.cores)
     return (1, most) if most > 1 else (1,)
+
+
+def _most_threads(machine: Machine, cores: Sequence[int]) -> int:
+    """One per physical core we may use, and no more than a container's quota pays for."""
+    allowed = usable_cores(machine)
+    count = len(physical_cores(machine, [core for core in cores if core in allowed] or allowed))
+    quota = cpu_quota()
+    return max(1, min(count, math.ceil(quota)) if quota else count)
 
 
 def complete(target: Target, engine: EngineFacts, machine: Machine, model: Model) -> Target:
@@ -94,7 +103,7 @@ def complete(target: Target, engine: EngineFacts, machine: Machine, model: Model
         )
     threads = target.threads
     if device.kind == "cpu" and threads is None:
-        threads = len(target.cores) or len(physical_cores(machine, device.cores or usable_cores(machine)))
+        threads = len(target.cores) or _most_threads(machine, device.cores)
     options = dict(dict(engine.defaults).get(precision, ())) | dict(target.options)
     return replace(
         target,

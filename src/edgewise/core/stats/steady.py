@@ -57,9 +57,9 @@ def steady(samples: Samples) -> int | None:
     """Index at which the steady part begins (0: from the start), or None while the series is not steady yet.
 
     The onset is the truncation point of least marginal standard error, MSER (White 1997, "An effective
-    truncation heuristic for bias reduction in simulation output"; recommended after a comparison of many methods by Hoad,
-    Robinson & Davies 2010, "Automating warm-up length estimation"). It counts only when what it cuts off differs
-    from the rest. Not steady yet: an onset in the second half, or a drift in what follows the onset.
+    truncation heuristic for bias reduction in simulation output"; recommended after a comparison of many methods
+    by Hoad, Robinson & Davies 2010, "Automating warm-up length estimation"). It counts only when what it cuts off
+    differs from the rest. Not steady yet: an onset in the second half, or a drift in what follows the onset.
     """
     series = as_series(samples)
     n = series.size
