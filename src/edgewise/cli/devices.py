@@ -10,7 +10,7 @@ from typing import Annotated
 def run(*, json_: Annotated[bool, "raw facts as JSON"] = False) -> None:
     """Show the machine, its clusters, and every engine with its devices, precisions and abilities."""
     from ..core.records import to_json
-    from ..core.types import Column, Section
+    from ..core.types import Column, Section, Target
     from ..report import format, terminal
     from ..study.survey import survey
 
@@ -36,12 +36,34 @@ def run(*, json_: Annotated[bool, "raw facts as JSON"] = False) -> None:
         out.print(f"{accelerator.kind}  {accelerator.label}{memory}")
     out.print()
     rows = tuple(
-        (e.name, e.version, d.name, d.label, ", ".join(d.precisions), ", ".join(e.abilities) or None)
+        (
+            e.name,
+            e.version,
+            d.name,
+            d.label,
+            ", ".join(d.precisions),
+            ", ".join(e.abilities) or None,
+            ", ".join(e.options),
+        )
         for e in engines
         for d in e.devices
     )
-    columns = tuple(map(Column, ("engine", "version", "device", "label", "precisions", "abilities")))
-    terminal.draw(Section("Engines", columns, rows), out, keep=("engine", "version", "device", "precisions"))
+    columns = (
+        *map(Column, ("engine", "version", "device")),
+        Column("label", spare=2),
+        Column("precisions"),
+        Column("abilities", spare=3),
+        Column("options", spare=4),
+    )
+    terminal.draw(Section("Engines", columns, rows), out, keep=tuple(column.name for column in columns))
+    out.print()
+    for engine in engines:
+        for device, variants in engine.variants:
+            for options in variants:
+                out.print(f"also: {Target(engine.name, device, options=options)}", markup=False)
+        for precision, options in engine.defaults:
+            needed = Target(engine.name, "cpu", precision, options=options)
+            out.print(f"{engine.name} crashes here in {precision} as it comes, so it runs as {needed}", markup=False)
     for engine in engines:
         if engine.version is None:
             out.print(f"\n{engine.name} is missing: {engine.reason}")

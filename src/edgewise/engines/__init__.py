@@ -4,7 +4,8 @@
     defaults()           options that a precision needs on this machine, such as {"int8": (("isa", "avx2"),)}
     environment(target)  variables that must be set before the library is imported
 
-`COMPUTES = False` marks an engine whose answers mean nothing; `PACKAGE` and `EXTRA` say how to get it.
+`OPTIONS` names what a target of it understands; `COMPUTES = False` marks an engine whose answers mean nothing;
+`PACKAGE` and `EXTRA` say how to get it.
 """
 
 from __future__ import annotations
@@ -39,5 +40,6 @@ def describe(name: str) -> dict[str, Any]:
         "variants": {d.name: to_json(variants(d)) for d in devices} if variants else {},
         "defaults": to_json(engine.defaults()) if hasattr(engine, "defaults") else {},
         "abilities": [ability for ability in ABILITIES if hasattr(engine, ability)],
+        "options": list(getattr(engine, "OPTIONS", ())),
         "computes": getattr(engine, "COMPUTES", True),
     }

@@ -35,7 +35,7 @@ from ..core.types import PRECISIONS, Device, Model, Ran, Target
 from ._target import check_feeds, check_options, choose, pick
 
 COMPUTES = False
-_OPTIONS = ["latency", "jitter", "slow", "over", "fail", "crash", "hang", "at", "refuse", "leak", "chatter", "wait"]
+OPTIONS = ["latency", "jitter", "slow", "over", "fail", "crash", "hang", "at", "refuse", "leak", "chatter", "wait"]
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _STAGES = {"load": "load", "run": "run", "never": None}
 
@@ -53,7 +53,7 @@ def devices() -> Sequence[Device]:
 
 def load(model: Model, target: Target) -> Executable:
     pick("null", devices(), target)
-    check_options("null", target, _OPTIONS)
+    check_options("null", target, OPTIONS)
     refused = (target.option("refuse") or "").split("+")
     if refused != [""]:
         found = sorted(set(refused) & _operators(model))

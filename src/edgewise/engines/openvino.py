@@ -32,7 +32,7 @@ PACKAGE = EXTRA = "openvino"
 _COMPOSITES = ("auto", "multi", "hetero")
 _HINTS = {"fp32": "f32", "fp16": "f16", "bf16": "bf16", "int8": "f32"}
 _NAMES = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
-_OPTIONS = ("isa", "streams")
+OPTIONS = ("isa", "streams")
 _WITHOUT_AMX = "avx512_core_fp16"
 # One convolution in bf16, large enough for AMX.
 _TRIAL = """
@@ -93,7 +93,7 @@ def defaults() -> Mapping[str, tuple[tuple[str, str], ...]]:
 
 def load(model: Model, target: Target) -> Executable:
     others = [key for key, _ in target.options if not re.fullmatch(r"[A-Z][A-Z_]+", key)]
-    check_options("openvino", Target("openvino", options=tuple((key, "") for key in others)), _OPTIONS)
+    check_options("openvino", Target("openvino", options=tuple((key, "") for key in others)), OPTIONS)
     for name, value in environment(target).items():
         if os.environ.get(name) != value:
             raise Unsupported(f"{target} needs {name}={value} in the environment before openvino is imported")

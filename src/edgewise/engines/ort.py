@@ -44,7 +44,7 @@ _LEVELS = {
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
-_OPTIONS = ("ep", "optimize", "spin", "arena", "inter")
+OPTIONS = ("ep", "optimize", "spin", "arena", "inter")
 _ON_OFF = {"on": True, "off": False}
 # Operators that do their arithmetic in 8-bit integers, as they are named in an optimized graph.
 _INT8 = [
@@ -93,7 +93,7 @@ def variants(device: Device) -> Sequence[tuple[tuple[str, str], ...]]:
 
 
 def load(model: Model, target: Target) -> Executable:
-    check_options("ort", target, _OPTIONS, prefixes=("ep.", "session.", "optimization.", "mlas."))
+    check_options("ort", target, OPTIONS, prefixes=("ep.", "session.", "optimization.", "mlas."))
     device = pick("ort", devices(), target)
     refuse_conversion("ort", model, target)
     provider, settings = _provider(device, target)

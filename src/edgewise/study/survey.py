@@ -27,6 +27,7 @@ class EngineFacts:
     variants: tuple[tuple[str, tuple[tuple[tuple[str, str], ...], ...]], ...] = ()
     defaults: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
     abilities: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
     computes: bool = True
     reason: str = ""
     hint: str | None = None
@@ -70,6 +71,7 @@ def _facts(name: str, here: Machine) -> EngineFacts:
         ),
         tuple((precision, tuple((k, v) for k, v in pairs)) for precision, pairs in found["defaults"].items()),
         tuple(found["abilities"]),
+        tuple(found["options"]),
         found["computes"],
     )
 
