@@ -249,8 +249,9 @@ def test_foreign_errors_become_engine_failures() -> None:
     assert "KeyError while loading" in form["message"]
     assert "out of memory" in describe(MemoryError(), "loading")["message"]
     assert "out of memory" in describe(RuntimeError("std::bad_alloc"), "loading")["message"]
-    native = describe(RuntimeError("\n".join(f"frame {i}" for i in range(100))), "loading")
-    assert len(native["message"].splitlines()) == 6
+    native = describe(RuntimeError("\n".join(f"frame {i}" for i in range(1000))), "loading")
+    assert "frame 0" in native["message"]  # the reason comes first; the native stack after it is cut
+    assert len(native["message"]) < 1000
 
 
 def test_an_unknown_kind_is_still_an_error() -> None:

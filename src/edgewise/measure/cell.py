@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
@@ -141,21 +141,28 @@ def run_cell(cell: Cell, save: Save, before: Measurement | None = None) -> Resul
     )
 
 
-def _stopping(cell: Cell) -> Stopping:
-    s = cell.task.scenario
-    return Stopping(width=s.width, min_runs=s.min_runs, max_runs=s.max_runs, min_s=s.min_s, max_s=s.max_s)
+class _Looks:
+    """The stopping rule, asked at planned sample counts only: looking at every round would cost time and certainty."""
+
+    def __init__(self, cell: Cell) -> None:
+        s = cell.task.scenario
+        self._rule = Stopping(width=s.width, min_runs=s.min_runs, max_runs=s.max_runs, min_s=s.min_s, max_s=s.max_s)
+        self._planned = self._rule.next_look(0)
+        self._looks = 0
+
+    def enough(self, samples: Sequence[int], elapsed_s: float) -> bool:
+        if len(samples) < self._planned and elapsed_s < self._rule.max_s:
+            return False
+        self._looks += 1
+        self._planned = self._rule.next_look(len(samples))
+        return self._rule.decide(samples, elapsed_s, self._looks).stop
 
 
 def _closed_loop(session: Session, rounds: list[Round], keep: Save) -> None:
-    scenario, rule = session.cell.task.scenario, _stopping(session.cell)
+    scenario, looks = session.cell.task.scenario, _Looks(session.cell)
     samples = [sample for r in rounds if not r.warmup for sample in r.samples_ns]
     elapsed_ns = sum(r.elapsed_ns for r in rounds if not r.warmup)
-    looks = 0
-    while True:
-        decision = rule.decide(samples, elapsed_ns / 1e9, looks)
-        if samples and decision.stop:
-            return
-        looks += 1
+    while not samples or not looks.enough(samples, elapsed_ns / 1e9):
         left = scenario.max_runs - len(samples) if scenario.max_runs is not None else _MANY
         round = session.round(max_runs=left)
         keep(round)
@@ -165,13 +172,13 @@ def _closed_loop(session: Session, rounds: list[Round], keep: Save) -> None:
 
 def _serve(session: Session, rounds: list[Round], keep: Save) -> None:
     """An uninterrupted stream of requests; its answers are cut into rounds by the second they come back in."""
-    scenario, rule = session.cell.task.scenario, _stopping(session.cell)
+    scenario, looks = session.cell.task.scenario, _Looks(session.cell)
     assert scenario.rate_hz is not None
     worker = session.worker
     seed = scenario.seed + session.index
     generator = Generator(poisson(scenario.rate_hz, seed), worker.requests_fd, scenario.n)
     samples: list[int] = [sample for r in rounds if not r.warmup for sample in r.samples_ns]
-    answered, looks, serving = 0, 0, True
+    answered, serving = 0, True
 
     def wait(seconds: float) -> bool:
         return bool(select.select([worker.answers_fd], [], [], seconds)[0])
@@ -195,10 +202,8 @@ def _serve(session: Session, rounds: list[Round], keep: Save) -> None:
     try:
         while serving:
             take(time.perf_counter_ns() + 10 * ROUND_NS)
-            looks += 1
             elapsed_s = (time.perf_counter_ns() - begin) / 1e9
-            decision = rule.decide(samples, elapsed_s, looks)
-            if decision.stop:
+            if looks.enough(samples, elapsed_s):
                 break
             if not answered and elapsed_s > session.cell.timeout_s:
                 raise EngineFailure(f"no request was answered within {session.cell.timeout_s:g} s")
