@@ -1,9 +1,10 @@
 """Goal T2: do intervals cover, is drift flagged, and is a percentile never certified falsely?
 
-Simulates series whose truth is known and asks `edgewise.core.stats` about them. The methods were tuned on series of these
-kinds, with other seeds than the one used here. Three limits were drawn after seeing where the methods fail; what lies
-beyond them is simulated too and printed as "not in the goal" or "beyond": stops after 64 runs where there are phases of
-20 samples, drift inside noise of 5 % with AR(1) 0.9, and bursts longer than the assumed longest dependence.
+Simulates series whose truth is known and asks `edgewise.core.stats` about them. The methods were tuned on series of
+these kinds, with other seeds than the one used here. Three limits were drawn after seeing where the methods fail;
+what lies beyond them is simulated too and printed as "not in the goal" or "beyond": stops after 64 runs
+where there are phases of 20 samples, drift inside noise of 5 % with AR(1) 0.9,
+and bursts longer than the assumed longest dependence.
 
     python benchmarks/coverage.py            about 10 minutes on one core
     python benchmarks/coverage.py --quick    a smoke run

@@ -140,3 +140,14 @@ def test_comparison_finds_a_planted_ratio() -> None:
     assert section.rows[1][5] == "faster"
     same = compare.run([a, measured("openvino:cpu", noise(1.3e6, 2000, seed=2), starts=5)], cores=2)
     assert "no_difference" in codes(same)
+
+
+def test_a_bound_is_certified_refuted_or_left_open() -> None:
+    row = [measured("ort:cpu", noise(1e6, 5000))]
+    verdicts = {
+        bound: next(
+            f.code for f in summary.run(row, cores=2, bound=(0.9, bound)).findings if "bound_ns" in dict(f.values)
+        )
+        for bound in (1.1e6, 1.026e6, 0.9e6)
+    }
+    assert verdicts == {1.1e6: "certified", 1.026e6: "undecided", 0.9e6: "refuted"}

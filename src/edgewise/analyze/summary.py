@@ -47,11 +47,11 @@ def figures(measurement: Measurement) -> Row:
     samples, batch = measurement.samples_ns, measurement.task.scenario.batch
     rounds = [r for r in measurement.measured if r.samples_ns]
     per_s = len(samples) * batch / sum(r.elapsed_ns for r in rounds) * 1e9
-    interval = stats.interval(samples)
+    interval = stats.interval_at_stop(samples)
     costs: Sequence[float] = samples
     if _by_throughput(measurement):
         costs = [r.elapsed_ns / (len(r.samples_ns) * batch) for r in rounds]
-    bounds = stats.interval(costs)
+    bounds = stats.interval_at_stop(costs)
     if bounds:
         low, high = bounds.low, bounds.high
     else:
@@ -70,13 +70,15 @@ def ranked(rows: Sequence[Row]) -> list[tuple[int, Row]]:
     return sorted(ranks, key=lambda pair: (pair[0], pair[1].cost))
 
 
-def run(measurements: Sequence[Measurement], *, cores: int = 1) -> Section:
+def run(measurements: Sequence[Measurement], *, cores: int = 1, bound: tuple[float, float] | None = None) -> Section:
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     findings: list[Finding] = []
     for measurement in measurements:
         if measurement.samples_ns:
             groups[measurement.label, str(measurement.task.scenario)].append(figures(measurement))
             findings += trust.findings(measurement, cores)
+            if bound:
+                findings.append(_certified(measurement, *bound))
     rows: list[tuple[object, ...]] = []
     for group in groups.values():
         order = ranked(group)
@@ -106,6 +108,14 @@ def _cells(rank: int, row: Row, best: Row) -> tuple[object, ...]:
         m.peak_bytes,
         start.agreement.error if start.agreement else None,
     )
+
+
+def _certified(measurement: Measurement, p: float, bound_ns: float) -> Finding:
+    """Whether the claim "p of the runs take at most this long" holds with 99 % confidence."""
+    found = stats.certify(measurement.samples_ns, bound_ns, p)
+    code = "certified" if found.certified else "refuted" if found.refuted else "undecided"
+    values = (("share", found.over / found.n), ("upper", found.rate_upper), ("p", p), ("bound_ns", bound_ns))
+    return Finding(code, "note" if found.certified else "caution", trust.name(measurement), values)
 
 
 def _about(measurement: Measurement, groups: Collection[tuple[str, str]]) -> str:

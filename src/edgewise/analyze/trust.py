@@ -67,7 +67,7 @@ def _series(measurement: Measurement, found: Found) -> Iterator[Finding]:
     drift = stats.drift(samples)
     if drift.flagged:
         yield found("drifting", "caution", change=drift.change)
-    interval = stats.interval(samples)
+    interval = stats.interval_at_stop(samples)
     if interval and scenario.width and interval.relative_width > scenario.width:
         yield found("wide_interval", "caution", width=interval.relative_width, asked=scenario.width)
     modes = stats.modes(samples)

@@ -47,7 +47,7 @@ def request(
                 f"this version measures one target at a time, found {placement}",
                 " ".join(f"--on '{target}'" for target in placement.targets),
             )
-    targets = tuple(dict.fromkeys(placement.targets[0] for placement in placements))
+    targets = tuple(placement.targets[0] for placement in placements)
     scenarios = [parse_scenario(text) for text in scenario]
     if batch:
         scenarios = [s.with_batch(size) for s in scenarios for size in batch]

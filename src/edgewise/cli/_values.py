@@ -32,3 +32,13 @@ def size_bytes(text: str | None) -> int | None:
     if not 0 < value < 1 << 62:
         raise InputError(f"{text!r} is not a size; expected such as 500MB or 2GiB")
     return value
+
+
+def bound(text: str | None) -> tuple[float, float] | None:
+    """`p99=20ms`: a percentile as a fraction, and nanoseconds."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"p([0-9]{1,2}(?:\.[0-9]{1,3})?)=([0-9]{1,12}(?:\.[0-9]{1,9})?)(ns|us|ms|s)", text.strip())
+    if not match or not float(match[1]) > 0 or not float(match[2]):
+        raise InputError(f"{text!r} is not a bound; expected such as p99=20ms")
+    return float(match[1]) / 100, float(match[2]) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[match[3]]

@@ -18,6 +18,7 @@ def run(
     ),
     shape: Annotated[tuple[str, ...], "sizes of an input, such as input=1x3x224x224"] = (),
     calibration: Annotated[str | None, "an .npz with one array per input, for int8 (default: seeded noise)"] = None,
+    bound: Annotated[str | None, "a claim to certify at 99 %, such as p99=20ms"] = None,
     save: Annotated[str | None, "the store to save to (default: the one `edgewise show` shows)"] = None,
     resume: Annotated[bool, "go on where an interrupted run stopped: skip what the store has"] = False,
     timeout: Annotated[float, "seconds a worker may take to load, and beyond the length of a round"] = 120.0,
@@ -37,11 +38,12 @@ def run(
     from ..study import home
     from ..study.prepare import Limits
     from ..study.sweep import sweep
+    from . import _values as values
     from ._cells import request
     from ._progress import Progress
-    from ._values import shapes, size_bytes
 
-    limits = Limits(timeout, size_bytes(memory), shapes(shape), calibration)
+    claim = values.bound(bound)
+    limits = Limits(timeout, values.size_bytes(memory), values.shapes(shape), calibration)
     path = save or str(home.default_store())
     with Store(path) as store:
         wanted = request(models, on, batch, scenario, limits)
@@ -76,7 +78,7 @@ def run(
         progress.done()
     measurements = [result for result in results if isinstance(result, Measurement)]
     failures = [result for result in results if isinstance(result, Failure)]
-    section = summary.run(measurements, cores=len(wanted.machine.cores))
+    section = summary.run(measurements, cores=len(wanted.machine.cores), bound=claim)
     if json_:
         print(json.dumps(to_json({"machine": wanted.machine, "results": results, "section": section})))
     else:

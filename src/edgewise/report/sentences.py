@@ -36,6 +36,10 @@ def _disagreement(v: Values) -> str:
     )
 
 
+def _claim(v: Values) -> str:
+    return f"p{_number(v['p']) * 100:g} ≤ {format.time(_number(v['bound_ns']))}"
+
+
 # code -> (sentence, remedy or None)
 _SENTENCES: Mapping[str, tuple[Callable[[Values], str], str | None]] = {
     "fastest": (lambda v: f"{v['target']} is fastest at {format.time(_number(v['p50_ns']))}", None),
@@ -119,6 +123,15 @@ _SENTENCES: Mapping[str, tuple[Callable[[Values], str], str | None]] = {
             "they were due"
         ),
         None,
+    ),
+    "certified": (lambda v: f"{_claim(v)} is certified at 99 % confidence", None),
+    "refuted": (lambda v: f"{_claim(v)} is refuted: {format.percent(_number(v['share']))} took longer", None),
+    "undecided": (
+        lambda v: (
+            f"{_claim(v)} is not decided: {format.percent(_number(v['share']))} took longer, and up to "
+            f"{format.percent(_number(v['upper']))} may"
+        ),
+        "measure longer: --scenario 'single(width=0, max_s=60)'",
     ),
     "contention": (lambda v: f"measured beside competing processes: {v['contention']}", None),
 }

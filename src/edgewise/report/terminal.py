@@ -17,6 +17,7 @@ from .sentences import remedy, sentence
 
 _MARKS = {"note": ("•", "cyan"), "caution": ("!", "yellow"), "problem": ("✗", "red")}
 # Said about the whole table, not about one row of it.
+_VERDICTS = ("certified", "refuted", "undecided")
 _LEVELS = ("problem", "caution", "note")
 _HEADLINES = ("fastest", "most", "tie", "faster", "no_difference", "too_few_starts")
 
@@ -64,11 +65,13 @@ def draw_findings(findings: Sequence[Finding], to: Console) -> None:
     groups = {finding.about for finding in headlines if finding.code in ("fastest", "most", "tie")}
     for finding in headlines:
         to.print(_line(finding, f"{finding.about}: " if len(groups) > 1 else ""))
-    # One line for each thing there is to say, about the result it holds for most; the rest is in --json.
-    grouped: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    # One line for each thing there is to say; the rest is in --json.
+    grouped: dict[tuple[str, str, str], list[Finding]] = defaultdict(list)
     for finding in findings:
         if finding.code not in _HEADLINES:
-            grouped[finding.code, finding.level].append(finding)
+            # A verdict is about its own result; everything else is told once, of the result it holds most for.
+            own = finding.about if finding.code in _VERDICTS else ""
+            grouped[finding.code, finding.level, own].append(finding)
     if grouped:
         to.print()
     for same in sorted(grouped.values(), key=lambda group: _LEVELS.index(group[0].level)):

@@ -7,7 +7,7 @@ from .modes import Mode, Modes, modes
 from .paired import Ratio, ratio
 from .quantile import Interval, carries, floor, interval, quantile
 from .steady import steady
-from .stopping import Decision, Stopping
+from .stopping import Decision, Stopping, interval_at_stop
 
 __all__ = [
     "LONGEST_DEPENDENCE",
@@ -26,6 +26,7 @@ __all__ = [
     "drift",
     "floor",
     "interval",
+    "interval_at_stop",
     "modes",
     "quantile",
     "ratio",

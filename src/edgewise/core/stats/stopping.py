@@ -63,5 +63,14 @@ class Stopping:
         return Decision(False, "continue", found)
 
     def _interval(self, samples: Samples, error: float) -> Interval | None:
-        found = interval(samples, level=1.0 - error)
-        return found and Interval(found.low, found.estimate, found.high, self.level)
+        return _stricter(samples, self.level, error)
+
+
+def interval_at_stop(samples: Samples, level: float = 0.95) -> Interval | None:
+    """The interval to report for a series of which the end was chosen by its width."""
+    return _stricter(samples, level, (1.0 - level) * _ERROR_SHARE)
+
+
+def _stricter(samples: Samples, level: float, error: float) -> Interval | None:
+    found = interval(samples, level=1.0 - error)
+    return found and Interval(found.low, found.estimate, found.high, level)
