@@ -1,10 +1,15 @@
 """T1: what the harness costs, and whether edgewise's median is the engine's.
 
-Three comparisons, each interleaved over fresh processes, each a ratio of medians with a 95 % interval:
+Three peers, each against edgewise's worker on the same engine, model, thread count and core:
 
-* edgewise's worker over a bare loop around onnxruntime's `session.run`,
-* the same over a bare loop around OpenVINO's `request.infer`,
-* edgewise's worker on OpenVINO over OpenVINO's own benchmark_app (-api sync, same threads, f32).
+* a bare loop around onnxruntime's `session.run`,
+* a bare loop around OpenVINO's `request.infer`,
+* OpenVINO's own benchmark_app (-api sync, same threads, f32).
+
+benchmark_app measures in one go and cannot be asked to take turns, so the turns are made from outside: both processes
+measure for the same seconds on the same core, and all the while one of them is stopped (SIGSTOP) and the other runs, a
+few hundredths of a second each. The inference a stop falls into is lengthened by it, on both sides alike. What is
+compared are the medians; fresh processes each time, Student's interval over those.
 
 And the harness's own cost per inference, in nanoseconds, measured on an executable that does nothing.
 """
@@ -12,8 +17,10 @@ And the harness's own cost per inference, in nanoseconds, measured on an executa
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -25,19 +32,24 @@ from pathlib import Path
 from _goal import finish, say
 from edgewise import zoo
 from edgewise.core import stats
+from edgewise.core.records import from_json
 from edgewise.core.text import parse_placement
-from edgewise.core.types import Model, Scenario, Task
+from edgewise.core.types import Model, Round, Scenario, Task
 from edgewise.measure.cell import Cell, Session
-from edgewise.measure.loop import no_collector, one_by_one
+from edgewise.measure.loop import one_by_one
 from edgewise.model import feeds, load
+from edgewise.system.affinity import current
 
 BAR = 0.02
-# A bare loop, as anybody would write it; it takes its turns when told to, and knows nothing of edgewise.
+SLICE_S = (0.03, 0.07)
+SHAPE = (1, 3, 224, 224)
+READY = "First inference took"
+# A bare loop, as anybody would write it; it knows nothing of edgewise, and says what benchmark_app says.
 BARE = """
 import statistics, sys, time
 import numpy as np
-engine, path, shape = sys.argv[1], sys.argv[2], tuple(map(int, sys.argv[3].split("x")))
-x = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+engine, path, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+x = np.random.default_rng(0).standard_normal((1, 3, 224, 224), dtype=np.float32)
 if engine == "ort":
     import onnxruntime
     options = onnxruntime.SessionOptions()
@@ -49,95 +61,89 @@ else:
     import openvino
     core = openvino.Core()
     model = core.read_model(path)
-    model.reshape({model.input(0): list(shape)})
+    model.reshape({model.input(0): list(x.shape)})
     compiled = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1,
                                                  "INFERENCE_PRECISION_HINT": "f32", "ENABLE_CPU_PINNING": False})
     request = compiled.create_infer_request()
-    run = lambda: request.infer({0: x}, share_inputs=True)
+    request.set_input_tensor(0, openvino.Tensor(x, shared_memory=True))
+    run = request.infer
 for _ in range(20):
     run()
-print("ready", flush=True)
-for line in sys.stdin:
-    deadline = time.perf_counter_ns() + int(line)
-    samples = []
-    while time.perf_counter_ns() < deadline:
-        begin = time.perf_counter_ns()
-        run()
-        samples.append(time.perf_counter_ns() - begin)
-    print(statistics.median(samples), flush=True)
+print("First inference took", flush=True)
+samples, deadline = [], time.perf_counter_ns() + int(seconds * 1e9)
+while time.perf_counter_ns() < deadline:
+    begin = time.perf_counter_ns()
+    run()
+    samples.append(time.perf_counter_ns() - begin)
+print(f"Median: {statistics.median(samples) / 1e6} ms")
 """
 
 
-def cell(model: Model, on: str) -> Cell:
-    fixed = replace(model, inputs=tuple(replace(t, shape=feeds.shapes(model)[t.name]) for t in model.inputs))
-    return Cell(Task(model.digest, parse_placement(on), Scenario()), fixed, "", (), "", model.label)
+def bare(engine: str, model: Model, seconds: int) -> list[str]:
+    return [sys.executable, "-c", BARE, engine, model.path, str(seconds)]
+
+
+def benchmark_app(model: Model, seconds: int) -> list[str]:
+    tool = str(Path(sys.executable).with_name("benchmark_app"))
+    shape = f"[{','.join(map(str, SHAPE))}]"
+    command = [tool, "-m", model.path, "-d", "CPU", "-api", "sync", "-t", str(seconds), "-hint", "none"]
+    return [*command, "-nthreads", "1", "-nstreams", "1", "-infer_precision", "f32", "-ip", "f32", "-shape", shape]
+
+
+def cell(model: Model, engine: str, core: int) -> Cell:
+    fixed = replace(model, inputs=tuple(replace(tensor, shape=SHAPE) for tensor in model.inputs))
+    task = Task(model.digest, parse_placement(f"{engine}:cpu:fp32@1"), Scenario())
+    return Cell(task, fixed, "", (), "", model.label, (core,))
 
 
 def nothing(part: object) -> None:
-    """Rounds of this benchmark are not kept."""
+    """Warm-up is not kept."""
 
 
-def against_bare(model: Model, engine: str, starts: int, rounds: int, turn_ns: int) -> stats.Ratio:
-    order, pairs = random.Random(1), []
-    shape = "x".join(map(str, next(iter(feeds.shapes(model).values()))))
-    for index in range(starts):
-        bare = subprocess.Popen(
-            [sys.executable, "-c", BARE, engine, model.path, shape],
-            stdin=subprocess.PIPE,
+def medians(
+    model: Model, engine: str, command: list[str], seconds: int, core: int, order: random.Random
+) -> tuple[float, float]:
+    """Of edgewise and of the peer, in nanoseconds, measured in turns made from outside."""
+    with Session(cell(model, engine, core)) as session:
+        session.open()
+        session.warm_up(nothing)
+        peer = subprocess.Popen(
+            ["taskset", "-c", str(core), *command],
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             text=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
-        assert bare.stdin and bare.stdout
-        with Session(cell(model, f"{engine}:cpu:fp32@1")) as session:
-            session.open()
-            session.warm_up(nothing)
-            assert bare.stdout.readline() == "ready\n"
-            turns = []
-            for _ in range(rounds):
-                medians = {}
-                for side in order.sample(("edgewise", "bare"), 2):
-                    if side == "edgewise":
-                        medians[side] = statistics.median(session.round(duration_ns=turn_ns).samples_ns)
-                    else:
-                        bare.stdin.write(f"{turn_ns}\n")
-                        bare.stdin.flush()
-                        medians[side] = float(bare.stdout.readline())
-                turns.append((medians["edgewise"], medians["bare"]))
-            pairs.append(turns)
-        bare.stdin.close()
-        bare.wait()
-        say(f"{engine} {index + 1}/{starts}: {statistics.median(a / b for a, b in turns):.4f}")
-    ratio = stats.ratio(pairs)
-    assert ratio
-    return ratio
+        assert peer.stdout
+        while READY not in peer.stdout.readline():
+            assert peer.poll() is None, "the peer ended early"
+        worker = session.worker
+        keywords = {"start": 0, "warmup": False, "duration_ns": seconds * 10**9, "max_runs": 1 << 40, "exclude": []}
+        worker.start("round", **keywords)
+        pids = [worker.process.pid, peer.pid]
+        deadline = time.monotonic() + seconds
+        try:
+            while time.monotonic() < deadline:
+                runs, waits = order.sample(pids, 2)
+                os.kill(waits, signal.SIGSTOP)
+                os.kill(runs, signal.SIGCONT)
+                time.sleep(order.uniform(*SLICE_S))
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+        ours = from_json(Round, worker.result("round"))
+        found = re.search(r"Median:\s+([0-9.]+)", peer.stdout.read())
+        assert found, "the peer named no median"
+        peer.wait()
+    return statistics.median(ours.samples_ns), float(found[1]) * 1e6
 
 
-def benchmark_app(model: Model, seconds: int) -> float:
-    """The median latency in milliseconds that OpenVINO's own tool reports."""
-    shape = ",".join(map(str, next(iter(feeds.shapes(model).values()))))
-    tool = Path(sys.executable).with_name("benchmark_app")
-    command = [str(tool), "-m", model.path, "-d", "CPU", "-api", "sync", "-t", str(seconds), "-nthreads", "1"]
-    command += ["-nstreams", "1", "-infer_precision", "f32", "-shape", f"[{shape}]", "-hint", "none"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = re.search(r"Median:\s+([0-9.]+) ms", done.stdout)
-    assert found, done.stdout
-    return float(found[1])
-
-
-def against_app(model: Model, starts: int, seconds: int) -> stats.Ratio:
-    order, pairs = random.Random(2), []
+def against(model: Model, engine: str, command: list[str], starts: int, seconds: int, name: str) -> stats.Ratio:
+    order, pairs = random.Random(1), []
     for index in range(starts):
-        with Session(cell(model, "openvino:cpu:fp32@1")) as session:
-            session.open()
-            session.warm_up(nothing)
-            medians = {}
-            for side in order.sample(("edgewise", "app"), 2):
-                if side == "app":
-                    medians[side] = benchmark_app(model, seconds) * 1e6
-                else:
-                    medians[side] = statistics.median(session.round(duration_ns=seconds * 10**9).samples_ns)
-        pairs.append([(medians["edgewise"], medians["app"])])
-        say(f"benchmark_app {index + 1}/{starts}: {medians['edgewise'] / medians['app']:.4f}")
+        ours, theirs = medians(model, engine, command, seconds, current()[index % len(current())], order)
+        pairs.append([(ours, theirs)])
+        say(f"{name} {index + 1}/{starts}: {ours / 1e6:.2f} / {theirs / 1e6:.2f} ms = {ours / theirs:.4f}")
     ratio = stats.ratio(pairs)
     assert ratio
     return ratio
@@ -151,31 +157,32 @@ def cost_ns(runs: int = 200_000) -> float:
 
     best = []
     for _ in range(5):
-        with no_collector():
-            begin = time.perf_counter_ns()
-            one_by_one(idle, {}, 10**12, runs)  # type: ignore[arg-type]
-            best.append((time.perf_counter_ns() - begin) / runs)
+        begin = time.perf_counter_ns()
+        one_by_one(idle, {}, 10**12, runs)  # type: ignore[arg-type]
+        best.append((time.perf_counter_ns() - begin) / runs)
     return min(best)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--starts", type=int, default=12, help="fresh pairs of processes per comparison")
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--turn-ms", type=int, default=150)
-    parser.add_argument("--app-seconds", type=int, default=3)
+    parser.add_argument("--starts", type=int, default=12, help="fresh pairs of processes per peer")
+    parser.add_argument("--seconds", type=int, default=10, help="that both measure, in turns, per pair")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         model = load.inspect(zoo.export("mobilenet_v2", f"{folder}/mobilenet_v2.onnx"))
-        turn = options.turn_ms * 10**6
+        assert tuple(feeds.shapes(model).values()) == (SHAPE,)
+        peers = {
+            "ort, bare loop": ("ort", bare("ort", model, options.seconds)),
+            "openvino, bare loop": ("openvino", bare("openvino", model, options.seconds)),
+            "openvino, benchmark_app": ("openvino", benchmark_app(model, options.seconds)),
+        }
         ratios = {
-            "ort, bare loop": against_bare(model, "ort", options.starts, options.rounds, turn),
-            "openvino, bare loop": against_bare(model, "openvino", options.starts, options.rounds, turn),
-            "openvino, benchmark_app": against_app(model, options.starts, options.app_seconds),
+            name: against(model, engine, command, options.starts, options.seconds, name)
+            for name, (engine, command) in peers.items()
         }
     harness = cost_ns()
-    worst = max(max(abs(r.low - 1), abs(r.high - 1)) for r in ratios.values())
     widest = max(ratios.values(), key=lambda r: max(abs(r.low - 1), abs(r.high - 1)))
+    worst = max(abs(widest.low - 1), abs(widest.high - 1))
     for name, r in ratios.items():
         print(f"{name:26} {r.estimate:.4f} [{r.low:.4f}, {r.high:.4f}]")
     print(f"harness                    {harness:.0f} ns per inference")
@@ -188,6 +195,7 @@ def main() -> None:
         harness_ns=harness,
         model="mobilenet_v2, 1 thread, fp32",
         starts=options.starts,
+        seconds=options.seconds,
         ratios={name: [r.low, r.estimate, r.high] for name, r in ratios.items()},
     )
 

@@ -15,7 +15,7 @@ def run(
     shape: Annotated[tuple[str, ...], "sizes of an input, such as input=1x3x224x224"] = (),
     calibration: Annotated[str | None, "an .npz with one array per input, for int8 (default: seeded noise)"] = None,
     starts: Annotated[int, "fresh sets of processes; the interval is over these"] = 5,
-    rounds: Annotated[int, "turns each side takes per set of processes"] = 8,
+    rounds: Annotated[int, "turns each side takes per set of processes"] = 40,
     save: Annotated[str | None, "the store to save to (default: the one `edgewise show` shows)"] = None,
     timeout: Annotated[float, "seconds a worker may take to load, and beyond the length of a round"] = 120.0,
     memory: Annotated[str | None, "the most a worker may allocate, such as 4GB"] = None,

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError, Unavailable, Unsupported
-from ..core.protocols import Executable, Feeds, Outputs
+from ..core.protocols import Array, Executable, Feeds, Outputs
 from ..core.types import Device, Model, Ran, Target
 from ._target import check_feeds, check_options, pick, refuse_conversion
 
@@ -141,6 +141,9 @@ class OpenVino:
             network.reshape({network.input(i): list(t.shape or ()) for i, t in enumerate(model.inputs)})
         self._compiled: Any = core.compile_model(network, device, self._properties(target, device))
         self._request: Any = self._compiled.create_infer_request()
+        self._tensor = openvino.Tensor
+        self._lent: list[Array | None] = [None] * len(model.inputs)
+        self._copies: list[Array | None] = [None] * len(model.inputs)
         self._outputs = [(model.outputs[i].name, port) for i, port in enumerate(self._compiled.outputs)]
 
     @staticmethod
@@ -159,11 +162,22 @@ class OpenVino:
         if self._request is None:
             raise InputError("this executable is closed")
         check_feeds(self._inputs, feeds)
-        # The inputs are lent, not copied; outputs are copied out, so that a later run leaves them alone.
-        # Ports go by position: a tensor that is both input and output has lost its name.
-        ready = {i: np.ascontiguousarray(feeds[t.name]) for i, t in enumerate(self._inputs)}
-        results = self._request.infer(ready, share_inputs=True)
-        return {name: results[port] for name, port in self._outputs}
+        for i, tensor in enumerate(self._inputs):
+            array = feeds[tensor.name]
+            # An array is lent to the engine, not copied, and lent once: doing it anew at each run costs 0.2 ms.
+            if array is not self._lent[i]:
+                self._lend(i, array)
+        results = self._request.infer(share_outputs=True)
+        # Outputs are copied, so that a later run leaves them alone.
+        return {name: results[port].copy() for name, port in self._outputs}
+
+    def _lend(self, position: int, array: Array) -> None:
+        """Ports go by position: a tensor that is both input and output has lost its name."""
+        ready = np.ascontiguousarray(array)
+        self._request.set_input_tensor(position, self._tensor(ready, shared_memory=True))
+        # What had to be copied must live as long as it is lent, and would go stale when its owner changes the original.
+        self._copies[position] = ready
+        self._lent[position] = array if ready is array else None
 
     def ran(self) -> Ran:
         devices = tuple(str(name) for name in self._compiled.get_property("EXECUTION_DEVICES"))
@@ -188,3 +202,4 @@ class OpenVino:
     def close(self) -> None:
         self._request = None
         self._compiled = None
+        self._lent, self._copies = [], []

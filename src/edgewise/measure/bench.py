@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import time
@@ -64,6 +65,9 @@ class Bench:
             with np.load(reference, allow_pickle=False) as stored:
                 expected = {name: stored[name] for name in stored.files}
             start = replace(start, agreement=agreement(outputs, expected))
+        # From here on nothing but rounds: Python's cycle collector would only add its pauses to the engine's.
+        gc.collect()
+        gc.disable()
         return to_json(start)
 
     def _proof(self, placement: Placement) -> Ran:
@@ -89,31 +93,28 @@ class Bench:
 
     def round(self, start: int, warmup: bool, duration_ns: int, max_runs: int, exclude: list[int]) -> Any:
         """Runs back to back, with what else went on meanwhile."""
-        from .loop import no_collector, one_by_one, side_by_side
+        from .loop import one_by_one, side_by_side
 
         runs = [executable.run for executable in self._executables]
-        with no_collector():
-            self._surroundings.begin(exclude)
-            started, begin = time.time_ns(), time.perf_counter_ns()
-            if len(runs) == 1:
-                samples = one_by_one(runs[0], self._feeds, duration_ns, max_runs)
-            else:
-                samples = side_by_side(runs, self._feeds, duration_ns, max_runs)
-            elapsed = time.perf_counter_ns() - begin
-            return to_json(self._surroundings.end(Round(start, warmup, started, elapsed, tuple(samples))))
+        self._surroundings.begin(exclude)
+        started, begin = time.time_ns(), time.perf_counter_ns()
+        if len(runs) == 1:
+            samples = one_by_one(runs[0], self._feeds, duration_ns, max_runs)
+        else:
+            samples = side_by_side(runs, self._feeds, duration_ns, max_runs)
+        elapsed = time.perf_counter_ns() - begin
+        return to_json(self._surroundings.end(Round(start, warmup, started, elapsed, tuple(samples))))
 
     def serve(self, exclude: list[int]) -> Any:
         """Answer requests until the parent says stop. The samples are the parent's: it knows the intended times."""
-        from .loop import no_collector
         from .serving import answer_requests
 
-        with no_collector():
-            self._surroundings.begin(exclude)
-            started, begin = time.time_ns(), time.perf_counter_ns()
-            runs = [executable.run for executable in self._executables]
-            answer_requests(runs, self._feeds, self._requests_fd, self._answers_fd)
-            elapsed = time.perf_counter_ns() - begin
-            return to_json(self._surroundings.end(Round(0, False, started, elapsed, ())))
+        self._surroundings.begin(exclude)
+        started, begin = time.time_ns(), time.perf_counter_ns()
+        runs = [executable.run for executable in self._executables]
+        answer_requests(runs, self._feeds, self._requests_fd, self._answers_fd)
+        elapsed = time.perf_counter_ns() - begin
+        return to_json(self._surroundings.end(Round(0, False, started, elapsed, ())))
 
     def close(self) -> None:
         for executable in self._executables:

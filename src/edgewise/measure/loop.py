@@ -5,28 +5,15 @@ They run in the worker. Every loop returns raw durations in nanoseconds, one per
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 from ..core.protocols import Feeds, Outputs
 
 Run = Callable[[Feeds], Outputs]
 _clock = time.perf_counter_ns
-
-
-@contextmanager
-def no_collector() -> Iterator[None]:
-    """Python's cycle collector would add its own pauses to the engine's."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def one_by_one(run: Run, feeds: Feeds, duration_ns: int, max_runs: int) -> list[int]:

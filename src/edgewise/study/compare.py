@@ -1,6 +1,8 @@
-"""Interleaved comparison: all sides alive at once, taking turns in short rounds, in random order.
+"""Interleaved comparison: all sides alive at once, taking turns in short rounds, in random order, on the same cores.
 
-Repeated over fresh processes, since two processes of the same program differ for as long as they live.
+Repeated over fresh processes, since two processes of the same program differ for as long as they live. Turns are short
+because the speed of a shared machine changes within tens of milliseconds, and the cores are the same because on such a
+machine one core can be a tenth slower than the next (docs/decisions/0001-process-pairs.md has the figures).
 """
 
 from __future__ import annotations
@@ -8,16 +10,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from ..core.errors import EdgewiseError
 from ..core.types import Failure, Measurement, Result, Round, Start
 from ..measure.cell import Cell, Session
 from ..store.db import Store
+from ..system.affinity import current
 
 # Fresh sets of processes. Five give Student's t four degrees of freedom; fewer make intervals useless, more cost time.
 STARTS = 5
-ROUNDS = 8
-ROUND_NS = 50_000_000
+ROUNDS = 40
+ROUND_NS = 5_000_000
 
 Progress = Callable[[int, int], None]
 
@@ -34,8 +38,9 @@ class Side:
         self.failure: Failure | None = None
         self.session: Session | None = None
 
-    def enter(self, stack: ExitStack, index: int) -> None:
-        self.session = stack.enter_context(Session(self.cell, index)) if self.failure is None else None
+    def enter(self, stack: ExitStack, index: int, cores: tuple[int, ...]) -> None:
+        cell = replace(self.cell, cores=self.cell.cores or cores)
+        self.session = stack.enter_context(Session(cell, index)) if self.failure is None else None
 
     def begin(self) -> None:
         self._attempt("load", lambda session: session.begin())
@@ -87,8 +92,9 @@ def compare(
     sides = [Side(cell, store) for cell in cells]
     for index in range(starts):
         with ExitStack() as stack:
+            cores = _cores(cells, index)
             for side in sides:
-                side.enter(stack, index)
+                side.enter(stack, index, cores)
             # Loading is not timed against the others, so the sides may load together.
             for side in sides:
                 side.begin()
@@ -101,3 +107,12 @@ def compare(
                     side.turn(round_ns)
                 progress(index, number)
     return [side.result() for side in sides]
+
+
+def _cores(cells: Sequence[Cell], index: int) -> tuple[int, ...]:
+    """Where all sides sit: as many cores as the widest needs, others at each start; free where it needs all."""
+    usable = current()
+    widest = max((t.threads or len(usable)) * c.task.scenario.n for c in cells for t in c.task.placement.targets)
+    if widest >= len(usable):
+        return ()
+    return tuple(sorted(usable[(index + i) % len(usable)] for i in range(widest)))
