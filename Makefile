@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test check format setup docs bench clean
+.PHONY: run test check format setup docs clean
 
 run: setup           ## set up, then rank every way to run a built-in model on this machine
 	$(BIN)/edgewise bench mobilenet_v2 --save lab.db

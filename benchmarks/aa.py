@@ -38,7 +38,7 @@ def wilson(hits: int, n: int, z: float = 1.96) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--comparisons", type=int, default=200)
-    parser.add_argument("--model", default="mobilenet_v2")
+    parser.add_argument("--model", default="tiny")
     options = parser.parse_args()
     here = machine()
     called = found = 0

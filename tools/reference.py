@@ -29,7 +29,7 @@ def commands() -> str:
             shown = (
                 "" if default in (None, (), False) else ", ".join(default) if isinstance(default, tuple) else default
             )
-            parts.append(f"| `{flag}` | {action.help} | {shown} |")
+            parts.append(f"| `{flag}` | {(action.help or '').replace('%%', '%')} | {shown} |")
         parts.append("")
     return "\n".join(parts)
 

@@ -8,7 +8,7 @@ import pytest
 
 from edgewise.core import registry
 from edgewise.core.errors import BY_NAME, EngineFailure, InputError, Unsupported, describe, rebuild
-from edgewise.core.records import from_json, to_json
+from edgewise.core.records import dumps, from_json, to_json
 from edgewise.core.text import parse_placement, parse_scenario
 from edgewise.core.types import Agreement, Failure, Measurement, Ran, Round, Start, Task
 
@@ -27,6 +27,10 @@ ROUND = Round(0, True, 5, 6, (7, 8, 2**62), foreign_ns=9)
 )
 def test_through_json_and_back(record: object) -> None:
     assert from_json(type(record), json.loads(json.dumps(to_json(record)))) == record
+
+
+def test_json_for_others_has_no_infinity() -> None:
+    assert json.loads(dumps({"a": [float("inf"), 1.5], "b": float("nan")})) == {"a": [None, 1.5], "b": None}
 
 
 def test_a_task_is_named_by_what_it_is() -> None:

@@ -158,6 +158,8 @@ def test_wrong_targets_are_refused(wrong: str) -> None:
     [
         "doubled",
         "single(batch=0)",
+        "single(max_runs=0)",
+        "single(cooldown_s=-1)",
         "single(batch=1.5)",
         "single(colour=red)",
         "server",

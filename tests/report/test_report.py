@@ -91,6 +91,11 @@ def test_a_narrow_terminal_loses_the_spare_columns_first() -> None:
     assert "ort:cpu:fp32@1" in drawn(Section("t", columns, rows), 26)
 
 
+def test_brackets_are_text() -> None:
+    text = drawn(Section("t", (Column("reason"),), (("bad node [/conv1/Conv]",), ("[red]",))))
+    assert "[/conv1/Conv]" in text and "[red]" in text
+
+
 def test_the_same_finding_of_many_is_said_once_about_the_worst() -> None:
     findings = tuple(Finding("foreign_load", "caution", f"net on t{i}", (("share", i / 10),)) for i in (1, 5, 3))
     text = drawn(Section("t", (Column("a"),), (), findings))

@@ -127,6 +127,19 @@ def test_resume_runs_only_the_rest(cell: Callable[[str], Cell | Failure], store:
     assert len(list(store.results())) == 7
 
 
+def test_resume_does_not_take_a_comparison_for_a_measurement(
+    cell: Callable[[str], Cell | Failure], store: Store
+) -> None:
+    found = cell("null")
+    assert isinstance(found, Cell)
+    key = (found.task, found.machine, found.versions, found.inputs, found.label)
+    store.finish(store.begin(*key, "compare"))
+    seen = Seen()
+    (result,) = sweep([found], store, seen, resume=True)
+    assert isinstance(result, Measurement)
+    assert set(seen.measured) == {0}
+
+
 def test_resume_goes_on_with_what_a_dead_process_left(cell: Callable[[str], Cell | Failure], store: Store) -> None:
     found = cell("null")
     assert isinstance(found, Cell)
@@ -135,10 +148,8 @@ def test_resume_goes_on_with_what_a_dead_process_left(cell: Callable[[str], Cell
     part = Round(0, False, 1, 2, (5, 6))
     store.add(number, start)
     store.add(number, part)
-    # While its owner lives it is left alone, and shown as far as it is.
-    (left,) = sweep([found], store, Seen(), resume=True)
-    assert isinstance(left, Measurement)
-    assert (left.complete, left.samples_ns) == (False, (5, 6))
+    # While its owner lives it is left alone, and not shown for finished.
+    assert list(sweep([found], store, Seen(), resume=True)) == []
     store._connection.execute("UPDATE results SET owner = '1:0.00'")
     (result,) = sweep([found], store, Seen(), resume=True)
     assert isinstance(result, Measurement)

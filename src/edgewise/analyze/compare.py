@@ -35,7 +35,7 @@ def speed(baseline: Measurement, other: Measurement) -> stats.Ratio | None:
     return stats.ratio(pairs)
 
 
-def run(measurements: Sequence[Measurement], *, cores: int = 1) -> Section:
+def run(measurements: Sequence[Measurement]) -> Section:
     baseline, rows = measurements[0], []
     findings: list[Finding] = []
     for index, m in enumerate(measurements):
@@ -58,7 +58,7 @@ def run(measurements: Sequence[Measurement], *, cores: int = 1) -> Section:
                 m.starts[-1].agreement.error if m.starts and m.starts[-1].agreement else None,
             )
         )
-        findings += (f for f in trust.findings(m, cores) if f.code not in _OF_ONE_SIDE)
+        findings += (f for f in trust.findings(m) if f.code not in _OF_ONE_SIDE)
     return Section("Comparison", COLUMNS, tuple(rows), tuple(findings))
 
 

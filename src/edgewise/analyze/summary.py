@@ -46,7 +46,9 @@ def figures(measurement: Measurement) -> Row:
     """Ranked by median latency; by time per item, round by round, where throughput is the question."""
     samples, batch = measurement.samples_ns, measurement.task.scenario.batch
     rounds = [r for r in measurement.measured if r.samples_ns]
-    per_s = len(samples) * batch / sum(r.elapsed_ns for r in rounds) * 1e9
+    # A server's rounds leave out the pauses without answers; the round that spans the whole stream has no samples.
+    whole = sum(r.elapsed_ns for r in measurement.measured if not r.samples_ns)
+    per_s = len(samples) * batch / (whole or sum(r.elapsed_ns for r in rounds)) * 1e9
     interval = stats.interval_at_stop(samples)
     costs: Sequence[float] = samples
     if _by_throughput(measurement):
@@ -64,19 +66,27 @@ def _by_throughput(measurement: Measurement) -> bool:
     return measurement.task.scenario.kind in ("offline", "concurrent")
 
 
-def ranked(rows: Sequence[Row]) -> list[tuple[int, Row]]:
-    """Rank = 1 + how many are demonstrably better, so those whose intervals overlap share one."""
-    ranks = [(1 + sum(other.cost_high < row.cost_low for other in rows), row) for row in rows]
-    return sorted(ranks, key=lambda pair: (pair[0], pair[1].cost))
+def ranked(rows: Sequence[Row]) -> list[tuple[int | None, Row]]:
+    """Rank = 1 + how many are demonstrably better, so those whose intervals overlap share one.
+
+    Wrong answers have no rank, however quick, and come last.
+    """
+    right = [row for row in rows if not trust.wrong(row.measurement)]
+    ranks: list[tuple[int | None, Row]] = [
+        (1 + sum(other.cost_high < row.cost_low for other in right), row) for row in right
+    ]
+    ranks.sort(key=lambda pair: (pair[0], pair[1].cost))
+    return ranks + [(None, row) for row in rows if trust.wrong(row.measurement)]
 
 
-def run(measurements: Sequence[Measurement], *, cores: int = 1, bound: tuple[float, float] | None = None) -> Section:
-    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+def run(measurements: Sequence[Measurement], *, bound: tuple[float, float] | None = None) -> Section:
+    groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     findings: list[Finding] = []
     for measurement in measurements:
         if measurement.samples_ns:
-            groups[measurement.label, str(measurement.task.scenario)].append(figures(measurement))
-            findings += trust.findings(measurement, cores)
+            key = (measurement.task.subject, measurement.label, str(measurement.task.scenario))
+            groups[key].append(figures(measurement))
+            findings += trust.findings(measurement)
             if bound:
                 findings.append(_certified(measurement, *bound))
     rows: list[tuple[object, ...]] = []
@@ -89,7 +99,7 @@ def run(measurements: Sequence[Measurement], *, cores: int = 1, bound: tuple[flo
     return Section("Ranking", COLUMNS, tuple(rows), tuple(findings))
 
 
-def _cells(rank: int, row: Row, best: Row) -> tuple[object, ...]:
+def _cells(rank: int | None, row: Row, best: Row) -> tuple[object, ...]:
     m, samples = row.measurement, row.measurement.samples_ns
     start = m.starts[0]
     return (
@@ -118,21 +128,21 @@ def _certified(measurement: Measurement, p: float, bound_ns: float) -> Finding:
     return Finding(code, "note" if found.certified else "caution", trust.name(measurement), values)
 
 
-def _about(measurement: Measurement, groups: Collection[tuple[str, str]]) -> str:
+def _about(measurement: Measurement, groups: Collection[tuple[str, str, str]]) -> str:
     """The model, the scenario, or both: what tells this group from the others."""
-    models, scenarios = {model for model, _ in groups}, {scenario for _, scenario in groups}
+    models, scenarios = {model for model, _, _ in groups}, {scenario for _, _, scenario in groups}
     if len(scenarios) == 1:
         return measurement.label
     scenario = str(measurement.task.scenario)
     return scenario if len(models) == 1 else f"{measurement.label}, {scenario}"
 
 
-def _answers(order: Sequence[tuple[int, Row]], about: str) -> list[Finding]:
+def _answers(order: Sequence[tuple[int | None, Row]], about: str) -> list[Finding]:
     """What the ranking says, and what it leaves open."""
     best = order[0][1]
     target = str(best.measurement.task.placement)
     ties = [str(row.measurement.task.placement) for rank, row in order[1:] if rank == 1]
-    if len(order) == 1:
+    if len(order) == 1 or order[0][0] is None:
         return []
     if _by_throughput(best.measurement) and not ties:
         return [Finding("most", "note", about, (("target", target), ("per_s", best.per_s)))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from ..core import stats
@@ -16,6 +17,8 @@ EXPLAINED_ERROR = {"fp32": 1e-4, "tf32": 2e-2, "fp16": 2e-2, "bf16": 1e-1, "int8
 # A lower precision that changes nothing did not happen.
 SAME_ANSWER = 1e-7
 CLOCK_DROP = 0.05
+# Fewer warm-up runs than this cannot show whether the series is steady.
+FEWEST_WARM = 10
 LATE_SHARE = 0.1
 
 Found = Callable[..., Finding]
@@ -26,19 +29,27 @@ def name(measurement: Measurement) -> str:
     return f"{measurement.label} on {measurement.task.placement}"
 
 
-def findings(measurement: Measurement, cores: int) -> Iterator[Finding]:
+def wrong(measurement: Measurement) -> bool:
+    """Whether the answers are not the model's: more error than rounding explains in fp32, overflow in any precision."""
+    precision = measurement.task.placement.parts[0].target.precision or "fp32"
+    found = [start.agreement.error for start in measurement.starts if start.agreement]
+    return any(math.isinf(error) or (precision == "fp32" and error > EXPLAINED_ERROR["fp32"]) for error in found)
+
+
+def findings(measurement: Measurement) -> Iterator[Finding]:
     about = name(measurement)
 
     def found(code: str, level: Level, **values: Scalar) -> Finding:
         return Finding(code, level, about, tuple(values.items()))
 
     scenario, rounds = measurement.task.scenario, measurement.measured
-    elapsed = sum(r.elapsed_ns for r in rounds if r.foreign_ns is not None)
-    if elapsed:
-        foreign = sum(r.foreign_ns or 0 for r in rounds) / (elapsed * cores)
+    # Capacity that could have been used meanwhile, as far as the meters were read.
+    capacity = sum(r.elapsed_ns for r in rounds if r.foreign_ns is not None) * (measurement.starts[0].cpus or 1)
+    if capacity:
+        foreign = sum(r.foreign_ns or 0 for r in rounds) / capacity
         if foreign > FOREIGN_SHARE:
             yield found("foreign_load", "caution", share=foreign)
-        stolen = sum(r.stolen_ns or 0 for r in rounds) / (elapsed * cores)
+        stolen = sum(r.stolen_ns or 0 for r in rounds) / capacity
         if stolen > STOLEN_SHARE:
             yield found("stolen_time", "caution", share=stolen)
     yield from _series(measurement, found)
@@ -59,15 +70,16 @@ def findings(measurement: Measurement, cores: int) -> Iterator[Finding]:
 
 def _series(measurement: Measurement, found: Found) -> Iterator[Finding]:
     samples, scenario = measurement.samples_ns, measurement.task.scenario
-    warm = [s for r in measurement.rounds if r.warmup for s in r.samples_ns]
-    if scenario.warmup is None and warm and stats.steady(warm) is None:
+    last = len(measurement.starts) - 1
+    warm = [s for r in measurement.rounds if r.warmup and r.start == last for s in r.samples_ns]
+    if scenario.warmup is None and len(warm) >= FEWEST_WARM and stats.steady(warm) is None:
         yield found("never_steady", "caution", runs=len(warm))
     if not samples:
         return
     drift = stats.drift(samples)
     if drift.flagged:
         yield found("drifting", "caution", change=drift.change)
-    interval = stats.interval_at_stop(samples)
+    interval = stats.interval(samples)
     if interval and scenario.width and interval.relative_width > scenario.width:
         yield found("wide_interval", "caution", width=interval.relative_width, asked=scenario.width)
     modes = stats.modes(samples)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..core.errors import InputError, Unavailable
-from ..core.text import parse_placement, parse_scenario
+from ..core.text import parse_placement
 from ..core.types import Failure, Machine, Model, Scenario, Target
 from ..measure.cell import Cell
 from ..study.prepare import Limits, cell, default_targets, find_model
@@ -14,6 +14,7 @@ from ..study.survey import EngineFacts, survey
 
 # What a worker may allocate unless told otherwise: a model that claims more than the machine has must not take it down.
 MEMORY_SHARE = 0.9
+LONGEST_TIMEOUT_S = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Request:
 
 
 def request(
-    models: Sequence[str], on: Sequence[str], batch: Sequence[int], scenario: Sequence[str], limits: Limits
+    models: Sequence[str], on: Sequence[str], batch: Sequence[int], loads: Sequence[Scenario], limits: Limits
 ) -> Request:
     placements = [parse_placement(text) for text in on]
     for placement in placements:
@@ -48,9 +49,9 @@ def request(
                 " ".join(f"--on '{target}'" for target in placement.targets),
             )
     targets = tuple(placement.targets[0] for placement in placements)
-    scenarios = [parse_scenario(text) for text in scenario]
-    if batch:
-        scenarios = [s.with_batch(size) for s in scenarios for size in batch]
+    scenarios = [load.with_batch(size) for load in loads for size in batch] if batch else list(loads)
+    if not 0 < limits.timeout_s < LONGEST_TIMEOUT_S:
+        raise InputError(f"--timeout is a number of seconds below {LONGEST_TIMEOUT_S:g}, found {limits.timeout_s}")
     machine, engines = survey({target.engine for target in targets} if targets else None)
     for engine in engines:
         if engine.version is None and targets:
@@ -60,4 +61,7 @@ def request(
     if limits.memory_bytes is None and machine.memory_bytes is not None:
         limits = replace(limits, memory_bytes=int(machine.memory_bytes * MEMORY_SHARE))
     found = tuple(find_model(name, limits) for name in models)
+    if len({model.label for model in found}) < len(found):
+        # Files of the same name in different folders: what was typed tells them apart.
+        found = tuple(replace(model, label=name) for model, name in zip(found, models, strict=True))
     return Request(found, targets, tuple(scenarios), machine, engines, limits)

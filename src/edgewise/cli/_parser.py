@@ -55,6 +55,8 @@ def _add(parser: argparse.ArgumentParser, run: Callable[..., Any]) -> None:
             hint, text = get_args(hint)
         if get_origin(hint) in (Union, types.UnionType):
             hint = next(kind for kind in get_args(hint) if kind is not type(None))
+        # argparse takes a % for a format.
+        text = text.replace("%", "%%")
         several = get_origin(hint) is tuple
         kind = get_args(hint)[0] if several else hint
         required = parameter.default is parameter.empty

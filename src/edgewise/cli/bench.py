@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 
@@ -30,7 +30,8 @@ def run(
     Each cell runs in a process of its own; every round is saved as soon as it is done.
     """
     from ..analyze import summary
-    from ..core.records import to_json
+    from ..core.records import dumps
+    from ..core.text import parse_scenario
     from ..core.types import Failure, Measurement, Round, Start
     from ..measure.cell import Cell
     from ..report import terminal
@@ -46,7 +47,9 @@ def run(
     limits = Limits(timeout, values.size_bytes(memory), values.shapes(shape), calibration)
     path = save or str(home.default_store())
     with Store(path) as store:
-        wanted = request(models, on, batch, scenario, limits)
+        # A claim wants samples, not a narrow interval of the median.
+        loads = [replace(load, width=0.0) if claim else load for load in map(parse_scenario, scenario)]
+        wanted = request(models, tuple(dict.fromkeys(on)), batch, loads, limits)
         store.save_machine(wanted.machine)
         for model in wanted.models:
             store.save_model(model)
@@ -78,12 +81,12 @@ def run(
         progress.done()
     measurements = [result for result in results if isinstance(result, Measurement)]
     failures = [result for result in results if isinstance(result, Failure)]
-    section = summary.run(measurements, cores=len(wanted.machine.cores), bound=claim)
+    section = summary.run(measurements, bound=claim)
     if json_:
-        print(json.dumps(to_json({"machine": wanted.machine, "results": results, "section": section})))
+        print(dumps({"machine": wanted.machine, "results": results, "section": section}))
     else:
         out = terminal.console(sys.stdout)
-        out.print(f"{', '.join(m.label for m in wanted.models)} on {wanted.machine.label}\n")
+        out.print(f"{', '.join(m.label for m in wanted.models)} on {wanted.machine.label}\n", markup=False)
         terminal.draw(section, out, keep=("target",))
         terminal.draw_failures(failures, out)
         _next_step(section.rows, models, path, out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated
 
@@ -28,8 +27,8 @@ def run(
     """
     from ..analyze import compare as analysis
     from ..core.errors import BY_NAME, InputError, rebuild
-    from ..core.records import to_json
-    from ..core.types import Failure, Measurement
+    from ..core.records import dumps
+    from ..core.types import Failure, Measurement, Scenario
     from ..report import terminal
     from ..store.db import Store
     from ..study import home
@@ -43,7 +42,7 @@ def run(
         raise InputError(f"an interval needs at least two sets of processes, found --starts {starts}")
     limits = Limits(timeout, size_bytes(memory), shapes(shape), calibration)
     with Store(save or str(home.default_store())) as store:
-        wanted = request(models, on or ("ort",), (batch,), ("single",), limits)
+        wanted = request(models, on or ("ort",), (batch,), [Scenario()], limits)
         pairs = wanted.pairs()
         if len(pairs) < 2:
             raise InputError(
@@ -70,9 +69,9 @@ def run(
         progress.done()
     measurements = [result for result in results if isinstance(result, Measurement)]
     failures = [result for result in results if isinstance(result, Failure)]
-    section = analysis.run(measurements, cores=len(wanted.machine.cores)) if measurements else None
+    section = analysis.run(measurements) if measurements else None
     if json_:
-        print(json.dumps(to_json({"machine": wanted.machine, "results": results, "section": section})))
+        print(dumps({"machine": wanted.machine, "results": results, "section": section}))
     else:
         out = terminal.console(sys.stdout)
         if section:

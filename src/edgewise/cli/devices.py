@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated
 
 
 def run(*, json_: Annotated[bool, "raw facts as JSON"] = False) -> None:
     """Show the machine, its clusters, and every engine with its devices, precisions and abilities."""
-    from ..core.records import to_json
+    from ..core.records import dumps
     from ..core.types import Column, Section, Target
     from ..report import format, terminal
     from ..study.survey import survey
 
     machine, engines = survey()
     if json_:
-        print(json.dumps(to_json({"machine": machine, "engines": engines})))
+        print(dumps({"machine": machine, "engines": engines}))
         return
     out = terminal.console(sys.stdout)
     out.print(f"[bold]{machine.label}[/bold]")

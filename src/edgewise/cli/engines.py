@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from typing import Annotated
@@ -21,7 +20,7 @@ def run(
     """
     from ..core import registry
     from ..core.errors import CheckFailed, InputError
-    from ..core.records import to_json
+    from ..core.records import dumps
     from ..report import terminal
     from ..study.conformance import conformance
     from ..study.survey import survey
@@ -46,7 +45,7 @@ def run(
             out.print(f"  {outcome.reason}" if outcome.reason else "", markup=False)
     counts = Counter(outcome.verdict for outcome in outcomes)
     if json_:
-        print(json.dumps(to_json({"engine": name, "version": facts.version, "outcomes": outcomes})))
+        print(dumps({"engine": name, "version": facts.version, "outcomes": outcomes}))
     else:
         out.print(f"\n{name} {facts.version}: " + ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items())))
     return CheckFailed.exit_code if counts["fail"] else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from datetime import UTC, datetime
 from typing import Annotated
@@ -17,7 +16,7 @@ def run(
 ) -> None:
     """Show what a store holds, or export it."""
     from ..core import stats
-    from ..core.records import to_json
+    from ..core.records import dumps
     from ..core.types import Column, Failure, Section
     from ..report import terminal
     from ..store.db import Store
@@ -28,10 +27,10 @@ def run(
         machines = opened.machines()
     if json_:
         records = [
-            {"id": number, "created_ns": created, "status": status, "result": to_json(record)}
+            {"id": number, "created_ns": created, "status": status, "result": record}
             for number, created, status, record in results
         ]
-        print(json.dumps({"machines": to_json(tuple(machines.values())), "results": records}))
+        print(dumps({"machines": tuple(machines.values()), "results": records}))
         return
     if csv_:
         _write_csv(results)

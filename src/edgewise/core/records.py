@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -32,6 +34,21 @@ def to_json(value: Any) -> Any:
         return [to_json(item) for item in value]
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}
+    return value
+
+
+def dumps(value: Any) -> str:
+    """JSON for others to read: what is not finite is null there, since JSON has no word for it."""
+    return json.dumps(_finite(to_json(value)), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
     return value
 
 

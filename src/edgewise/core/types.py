@@ -16,6 +16,8 @@ PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8")
 PLACEMENT_KINDS = ("single", "deal", "split", "stages")
 SCENARIO_KINDS = ("single", "concurrent", "server", "offline")
 CONTENTION_KINDS = ("compute", "memory", "cache")
+# The speed of a shared machine comes in phases of a tenth of a second: this is some twenty of them.
+DEFAULT_MIN_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,7 @@ class Scenario:
     warmup: int | None = None
     min_runs: int = 64
     max_runs: int | None = None
-    min_s: float = 1.0
+    min_s: float = DEFAULT_MIN_S
     max_s: float = 10.0
     width: float = 0.05
     contention: Contention | None = None
@@ -223,8 +225,10 @@ class Scenario:
     def __post_init__(self) -> None:
         if self.kind not in SCENARIO_KINDS:
             raise InputError(f"unknown scenario {self.kind!r}; known: {', '.join(SCENARIO_KINDS)}")
-        if self.batch < 1 or self.n < 1 or self.min_runs < 1:
-            raise InputError(f"batch, n and min_runs must be at least 1 in scenario {self.kind!r}")
+        if min(self.batch, self.n, self.min_runs, 1 if self.max_runs is None else self.max_runs) < 1:
+            raise InputError(f"batch, n, min_runs and max_runs must be at least 1 in scenario {self.kind!r}")
+        if self.cooldown_s < 0:
+            raise InputError(f"cooldown_s cannot be negative, found {self.cooldown_s}")
         if (self.kind == "server") != (self.rate_hz is not None):
             raise InputError("a server scenario has a rate_hz and no other has one", "--scenario 'server(rate_hz=100)'")
         if self.rate_hz is not None and not 0 < self.rate_hz <= 1e6:
@@ -233,6 +237,8 @@ class Scenario:
             raise InputError(f"n={self.n} needs the scenario concurrent or server, found {self.kind!r}")
         if self.max_runs is not None and self.max_runs < self.min_runs:
             object.__setattr__(self, "min_runs", self.max_runs)
+        if self.max_s < self.min_s == DEFAULT_MIN_S:
+            object.__setattr__(self, "min_s", self.max_s)
         if not 0 <= self.min_s <= self.max_s:
             raise InputError(f"min_s ({self.min_s}) must lie between 0 and max_s ({self.max_s})")
         if not 0 <= self.width < 1:
@@ -296,7 +302,11 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One worker process: what it cost to get going, and what it turned out to be running."""
+    """One worker process: what it cost to get going, and what it turned out to be running.
+
+    `load_ns` is for one copy of the model; `peak_bytes` up to and with the first run. The worker sat on `cores`;
+    foreign CPU time in its rounds is counted over all `cpus` of the machine.
+    """
 
     started_ns: int
     load_ns: int
@@ -304,6 +314,9 @@ class Start:
     baseline_bytes: int | None
     ran: Ran
     agreement: Agreement | None = None
+    peak_bytes: int | None = None
+    cores: tuple[int, ...] = ()
+    cpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +359,8 @@ class Measurement:
 
     @property
     def peak_bytes(self) -> int | None:
-        return max((r.peak_bytes for r in self.rounds if r.peak_bytes is not None), default=None)
+        peaks = [start.peak_bytes for start in self.starts] + [round.peak_bytes for round in self.rounds]
+        return max((peak for peak in peaks if peak is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,9 @@ def describe(name: str) -> dict[str, Any]:
     try:
         version = engine.version()
     except ImportError as error:
-        extra = getattr(engine, "EXTRA", name)
-        raise Unavailable(
-            f"{name} needs the package {getattr(engine, 'PACKAGE', name)!r} ({error})",
-            f"pip install 'edgewise[{extra}]'",
-        ) from None
+        package, extra = getattr(engine, "PACKAGE", name), getattr(engine, "EXTRA", None)
+        wanted = f"'edgewise[{extra}]'" if extra else package
+        raise Unavailable(f"{name} needs the package {package!r} ({error})", f"pip install {wanted}") from None
     devices = engine.devices()
     variants = getattr(engine, "variants", None)
     return {

@@ -83,11 +83,11 @@ def defaults() -> Mapping[str, tuple[tuple[str, str], ...]]:
     """Options that a precision needs on this machine to run at all.
 
     Some virtual machines advertise AMX and then die of it (SIGILL), which OpenVINO, trusting the processor's word,
-    turns into a crash of every bf16 and int8 model. So it is tried, once, in a process of its own.
+    turns into a crash of every bf16 and int8 model. So it is tried, in a process of its own.
     """
     if platform.machine() != "x86_64" or "amx_tile" not in Path("/proc/cpuinfo").read_text():
         return {}
-    trial = subprocess.run([sys.executable, "-c", _TRIAL], capture_output=True, check=False, timeout=60)
+    trial = subprocess.run([sys.executable, "-P", "-c", _TRIAL], capture_output=True, check=False, timeout=60)
     return dict.fromkeys(("bf16", "int8"), (("isa", _WITHOUT_AMX),)) if trial.returncode == -signal.SIGILL else {}
 
 

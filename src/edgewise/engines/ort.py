@@ -7,7 +7,6 @@ inter=N (operators side by side), ep.KEY=value (handed to the provider), session
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from ..core.protocols import Executable, Feeds, Outputs
 from ..core.types import Device, Model, Ran, Target
 from ._target import check_feeds, check_options, choose, pick, refuse_conversion
 
-PACKAGE = EXTRA = "onnxruntime"
+PACKAGE = "onnxruntime"
 
 # provider -> (device, kind, precisions). The first found wins a device; the rest are reached by `ep=`.
 _PROVIDERS = {
@@ -135,11 +134,13 @@ def _provider(device: Device, target: Target) -> tuple[str, dict[str, str]]:
 
 
 class Ort:
-    def __init__(self, model: Model, target: Target, provider: str, settings: dict[str, str]) -> None:
+    def __init__(
+        self, model: Model, target: Target, provider: str, settings: dict[str, str], write_to: str | None = None
+    ) -> None:
         import onnxruntime
 
         self._model = model
-        self._optimized: Path | None = None
+        self._remake = (target, provider, settings)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         level = str(choose(target, "optimize", _LEVELS, "all"))
@@ -158,12 +159,8 @@ class Ort:
         for key, value in target.options:
             if "." in key and not key.startswith("ep."):
                 options.add_session_config_entry(key, value)
-        if model.precision == "int8":
-            # The optimized graph is the only place where it shows what became of QDQ pairs.
-            handle, name = tempfile.mkstemp(suffix=".onnx")
-            os.close(handle)
-            self._optimized = Path(name)
-            options.optimized_model_filepath = name
+        if write_to:
+            options.optimized_model_filepath = write_to
         self._session: Any = onnxruntime.InferenceSession(model.path, options, providers=[(provider, settings)])
         if provider not in self._session.get_providers():
             raise Unavailable(f"onnxruntime could not start {provider} and fell back to the CPU by itself")
@@ -184,14 +181,16 @@ class Ort:
         for subgraph in self._session.get_provider_graph_assignment_info():
             nodes[subgraph.ep_name] += len(subgraph.get_nodes())
         notes = tuple(f"{count} operators on {name}" for name, count in sorted(nodes.items()))
-        precisions = self._int8_share() if self._optimized else ((self._model.precision, nodes.total()),)
+        int8 = self._model.precision == "int8"
+        precisions = self._int8_share() if int8 else ((self._model.precision, nodes.total()),)
         return Ran(devices=tuple(sorted(nodes)), precisions=precisions, notes=notes)
 
     def _int8_share(self) -> tuple[tuple[str, int], ...]:
-        assert self._optimized is not None
-        graph = self._optimized.read_bytes()
-        self._optimized.unlink()
-        self._optimized = None
+        """The optimized graph is the only place where it shows what became of QDQ pairs, so it is made once more."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "optimized.onnx"
+            Ort(self._model, *self._remake, write_to=str(path)).close()
+            graph = path.read_bytes()
 
         def count(operators: list[str]) -> int:
             # NodeProto.op_type is field 4, length-delimited: tag 0x22, length, name.
@@ -201,6 +200,3 @@ class Ort:
 
     def close(self) -> None:
         self._session = None
-        if self._optimized is not None:
-            self._optimized.unlink(missing_ok=True)
-            self._optimized = None

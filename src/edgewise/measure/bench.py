@@ -52,11 +52,22 @@ class Bench:
             _import(target)
         baseline = meters.rss_bytes()
         started, begin = time.time_ns(), time.perf_counter_ns()
-        self._executables = [build(subject, place) for _ in range(load.n)]
+        self._executables = [build(subject, place)]
         loaded = time.perf_counter_ns()
         outputs = self._executables[0].run(self._feeds)
         first = time.perf_counter_ns()
-        start = Start(started, loaded - begin, first - loaded, baseline, self._proof(place))
+        self._executables += [build(subject, place) for _ in range(load.n - 1)]
+        peak = meters.peak_bytes()
+        start = Start(
+            started,
+            loaded - begin,
+            first - loaded,
+            baseline,
+            self._proof(place),
+            peak_bytes=peak,
+            cores=affinity.current(),
+            cpus=os.cpu_count(),
+        )
         if reference is not None:
             import numpy as np
 
@@ -68,6 +79,8 @@ class Bench:
         # From here on nothing but rounds: Python's cycle collector would only add its pauses to the engine's.
         gc.collect()
         gc.disable()
+        # What proving and comparing took is not the engine's.
+        meters.reset_peak()
         return to_json(start)
 
     def _proof(self, placement: Placement) -> Ran:
@@ -116,11 +129,6 @@ class Bench:
         elapsed = time.perf_counter_ns() - begin
         return to_json(self._surroundings.end(Round(0, False, started, elapsed, ())))
 
-    def close(self) -> None:
-        for executable in self._executables:
-            executable.close()
-        self._executables = []
-
 
 def _import(target: Target) -> None:
     """Import the engine's library now, so that loading a model is not charged for it."""
@@ -130,4 +138,4 @@ def _import(target: Target) -> None:
     engine.version()
 
 
-OPERATIONS = ("call", "open", "save_outputs", "round", "serve", "close")
+OPERATIONS = ("call", "open", "save_outputs", "round", "serve")

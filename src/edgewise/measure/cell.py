@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import select
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +27,8 @@ _WARMUP_RUNS = 10
 _MANY = 1 << 40
 # Time an engine under overload gets to answer what was already asked.
 _DRAIN_S = 20.0
+# How long the load generator's thread may have to wait for this process's other one.
+_SWITCH_S = 1e-4
 
 Save = Callable[[Start | Round], None]
 
@@ -98,8 +102,11 @@ class Session:
         """Until the series is steady, or as many runs as the scenario says."""
         scenario = self.cell.task.scenario
         if scenario.warmup is not None:
-            if scenario.warmup:
-                save(self.round(warmup=True, duration_ns=_MANY, max_runs=scenario.warmup))
+            left = scenario.warmup
+            while left > 0:
+                round = self.round(warmup=True, max_runs=left)
+                save(round)
+                left -= len(round.samples_ns)
             return
         samples: list[int] = []
         deadline = time.monotonic() + scenario.max_s * WARMUP_SHARE
@@ -196,7 +203,10 @@ def _serve(session: Session, rounds: list[Round], keep: Save) -> None:
         elapsed = time.perf_counter_ns() - begin
         keep(Round(session.index, False, started, elapsed, latencies, late_ns=late))
 
-    worker.start("serve", exclude=session.exclude)
+    # The generator is a thread of this process: what it takes was ordered, and it must not wait for the other one.
+    worker.start("serve", exclude=[*session.exclude, os.getpid()])
+    switching = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_S)
     generator.start()
     begin = time.perf_counter_ns()
     try:
@@ -209,8 +219,10 @@ def _serve(session: Session, rounds: list[Round], keep: Save) -> None:
                 raise EngineFailure(f"no request was answered within {session.cell.timeout_s:g} s")
     finally:
         generator.stop()
+        sys.setswitchinterval(switching)
     deadline = time.perf_counter_ns() + int(_DRAIN_S * 1e9)
     while serving and answered < len(generator.intended) and time.perf_counter_ns() < deadline:
+        generator.end()
         take(min(deadline, time.perf_counter_ns() + ROUND_NS // 10))
     if serving and answered < len(generator.intended):
         waiting = len(generator.intended) - answered
@@ -219,6 +231,12 @@ def _serve(session: Session, rounds: list[Round], keep: Save) -> None:
             f"{_DRAIN_S:g} s after the last one was sent",
             "lower rate_hz below what --scenario offline reaches",
         )
+    generator.end()
     whole = from_json(Round, worker.result("serve"))
+    if not samples:
+        raise EngineFailure(
+            f"no request arrived within {scenario.max_s:g} s at {scenario.rate_hz:g} Hz",
+            "allow more time: --scenario 'server(rate_hz=..., max_s=60)'",
+        )
     # What the meters saw covers the whole stream; it is kept as one empty round that carries it.
     keep(replace(whole, start=session.index, samples_ns=()))

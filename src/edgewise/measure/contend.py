@@ -27,7 +27,7 @@ def competing(contention: Contention | None) -> Iterator[list[int]]:
     cores = "+".join(map(str, contention.cores)) or "-"
     # One thread each: the number of competitors says how much competition there is.
     env = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "edgewise.measure.contend", contention.kind, cores, str(os.getpid())]
+    command = [sys.executable, "-P", "-m", "edgewise.measure.contend", contention.kind, cores, str(os.getpid())]
     children = [
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, env=env)
         for _ in range(contention.n)

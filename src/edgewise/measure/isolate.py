@@ -43,7 +43,8 @@ class Worker:
         to_worker, from_parent = os.pipe(), os.pipe()
         requests, answers = os.pipe(), os.pipe()
         theirs = (to_worker[0], from_parent[1], requests[0], answers[1])
-        command = [sys.executable, "-m", "edgewise.measure.worker", str(os.getpid())]
+        # -P: a file beside the model, named like a module, must not be run instead of it.
+        command = [sys.executable, "-P", "-m", "edgewise.measure.worker", str(os.getpid())]
         command += [*map(str, theirs), str(memory_bytes or 0)]
         self.process = subprocess.Popen(
             command,
@@ -105,6 +106,15 @@ class Worker:
             return WorkerCrashed(f"the worker {died} during {operation}", hint, signal=-code, stderr=self.tail())
         return WorkerCrashed(f"the worker left with exit code {code} during {operation}", stderr=self.tail())
 
+    def pause(self) -> None:
+        """Stop it as it is. An engine's idle threads may spin for a while, in somebody else's turn."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGCONT)
+
     def kill(self) -> None:
         """End it and all it started."""
         try:
@@ -115,6 +125,7 @@ class Worker:
 
     def close(self) -> None:
         # Closing the channel is how a worker is told to leave; one that does not is ended.
+        self.go_on()
         self._channel.close()
         for fd in (self.requests_fd, self.answers_fd):
             os.close(fd)

@@ -91,6 +91,8 @@ class Generator:
             try:
                 while not self._write(number):
                     if self._stop.is_set():
+                        # Never sent, so nobody will answer it.
+                        del self.intended[number:], self.late[number:]
                         return
             except OSError:
                 return
@@ -106,10 +108,16 @@ class Generator:
         """No more requests; those already sent are still answered, then the worker's threads end."""
         self._stop.set()
         self._thread.join()
-        # A worker that died, or that has no room for it, is not told: who waits for its answers finds out.
+        self.end()
+
+    def end(self) -> None:
+        """Tell each of the worker's threads, once, that there will be no more; again where there was no room for it.
+
+        A worker that died is not told: who waits for its answers finds out.
+        """
         with suppress(BrokenPipeError):
-            for _ in range(self._streams):
-                self._write(_STOP)
+            while self._streams and self._write(_STOP):
+                self._streams -= 1
 
 
 def read_answers(answers_fd: int, wait: Callable[[float], bool], until_ns: int) -> tuple[list[Answer], bool]:

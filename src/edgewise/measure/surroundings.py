@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..core.types import Round
-from ..system import counters, meters
+from ..system import affinity, counters, meters
 
 
 class Surroundings:
     """Read at the borders of each round. `exclude` are processes whose CPU time was ordered, not foreign."""
 
     def __init__(self) -> None:
-        self._meters = meters.Meters()
+        self._meters = meters.Meters(cores=affinity.current())
         self._counters = counters.open_counters()
 
     def begin(self, exclude: Sequence[int]) -> None:
@@ -28,8 +28,8 @@ class Surroundings:
         ordered = after[2] - before[2]
         foreign = None
         if before[0].busy_ns is not None and reading.busy_ns is not None:
-            # The system's count is coarser than ours, so a quiet round can come out slightly negative.
-            foreign = max(0, reading.busy_ns - before[0].busy_ns - cpu - ordered)
+            # The system counts in coarser steps than we do, so a single round can come out negative; the sum does not.
+            foreign = reading.busy_ns - before[0].busy_ns - cpu - ordered
         stolen = None
         if before[0].stolen_ns is not None and reading.stolen_ns is not None:
             stolen = reading.stolen_ns - before[0].stolen_ns

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from ..core.errors import describe
@@ -23,7 +24,7 @@ def _limit_memory(memory_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     # Should the machine itself run out, this process goes before anything of the user's.
     score = Path("/proc/self/oom_score_adj")
-    if score.exists():
+    with suppress(OSError):
         score.write_text("1000")
 
 

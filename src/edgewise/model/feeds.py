@@ -17,6 +17,8 @@ Arrays = dict[str, NDArray[Any]]
 
 # More than any network's input; a claim above it is a broken or hostile file, not a picture.
 LARGEST_INPUT_BYTES = 1 << 31
+# Changes whenever `feeds` makes other values of the same shapes and seed.
+_MAKING = 1
 
 
 def shapes(model: Model, batch: int = 1, given: Shapes | None = None) -> dict[str, tuple[int, ...]]:
@@ -101,11 +103,7 @@ def feeds(model: Model, sizes: Shapes, seed: int = 0) -> Arrays:
     return made
 
 
-def digest(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Names the inputs a result was measured with."""
-    state = hashlib.sha256()
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        state.update(f"{name} {array.dtype} {array.shape}".encode())
-        state.update(array.tobytes())
-    return state.hexdigest()[:16]
+def digest(model: Model, sizes: Shapes, seed: int, runs: str) -> str:
+    """Names what a result was measured with: the inputs, by how they are made, and the model that ran."""
+    made = [(t.name, t.dtype, sizes[t.name]) for t in model.inputs]
+    return hashlib.sha256(repr((_MAKING, made, seed, runs)).encode()).hexdigest()[:16]

@@ -89,16 +89,10 @@ _SENTENCES: Mapping[str, tuple[Callable[[Values], str], str | None]] = {
         "allow more time: --scenario 'single(max_s=60)'",
     ),
     "several_modes": (_modes, None),
-    "disagrees": (
-        lambda v: (
-            f"outputs differ from the reference by {format.percent(_number(v['error']))} (root mean square), more "
-            f"than {v['precision']} explains ({format.percent(_number(v['explained']))})"
-        ),
-        "measure accuracy before using it",
-    ),
+    "disagrees": (_disagreement, "measure accuracy before using it"),
     "same_answer": (
         lambda v: (
-            f"{v['precision']} gives the same answer as fp32, "
+            f"{v['precision']} gives the same answer as the reference, "
             + (
                 f"though the engine reports {v['reported']} operators in it"
                 if v["reported"]

@@ -54,7 +54,8 @@ def _table(section: Section, shown: Sequence[int]) -> Table:
         justify: Literal["left", "right"] = "left" if column.unit == "text" else "right"
         table.add_column(column.name.replace("_", " "), justify=justify, no_wrap=column.unit != "text")
     for row in section.rows:
-        table.add_row(*(format.cell(row[i], section.columns[i].unit) for i in shown))
+        # As Text: what a library says may contain brackets, which are not ours to interpret.
+        table.add_row(*(Text(format.cell(row[i], section.columns[i].unit)) for i in shown))
     return table
 
 

@@ -25,6 +25,7 @@ from .migrations import migrate, refuse_foreign
 
 # Another writer holds the lock for milliseconds; this long means it is stuck.
 _BUSY_MS = 30_000
+_SAME_START_S = 2.0
 _MAGIC = b"SQLite format 3\0"
 _ROUND_COLUMNS = tuple(f.name for f in fields(Round))
 
@@ -110,13 +111,21 @@ class Store:
         with self._transaction() as db:
             db.execute("INSERT OR REPLACE INTO models VALUES (?, ?, ?, ?, ?, ?)", row)
 
-    def begin(self, task: Task, machine: str, versions: tuple[tuple[str, str], ...], inputs: str, label: str) -> int:
+    def begin(
+        self,
+        task: Task,
+        machine: str,
+        versions: tuple[tuple[str, str], ...],
+        inputs: str,
+        label: str,
+        study: str = "bench",
+    ) -> int:
         """A new result, running; its number."""
         with self._transaction() as db:
-            key = (task.digest, task.subject, str(task.placement), str(task.scenario), label)
+            key = (task.digest, task.subject, str(task.placement), str(task.scenario), label, study)
             cursor = db.execute(
-                "INSERT INTO results (created_ns, task, subject, placement, scenario, label, machine, versions, inputs,"
-                " status, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'running', ?)",
+                "INSERT INTO results (created_ns, task, subject, placement, scenario, label, study, machine, versions,"
+                " inputs, status, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'running', ?)",
                 (time.time_ns(), *key, machine, json.dumps(versions), inputs, _me()),
             )
             assert cursor.lastrowid is not None
@@ -128,6 +137,7 @@ class Store:
         if isinstance(part, Start):
             values["ran"] = json.dumps(to_json(part.ran))
             values["agreement"] = json.dumps(to_json(part.agreement)) if part.agreement else None
+            values["cores"] = json.dumps(part.cores)
         else:
             values["samples_ns"] = _pack(part.samples_ns)
         columns = ", ".join(values)
@@ -153,11 +163,12 @@ class Store:
     def find(
         self, task: Task, machine: str, versions: tuple[tuple[str, str], ...], inputs: str
     ) -> tuple[int, str, Result] | None:
-        """The newest result for exactly this task, machine, engine versions and inputs: number, status, record."""
+        """The newest result, measured alone, for exactly this task, machine, engine versions and inputs: number,
+        status, record."""
         with self._guard():
             row = self._connection.execute(
-                "SELECT * FROM results WHERE task = ? AND machine = ? AND versions = ? AND inputs = ?"
-                " ORDER BY id DESC LIMIT 1",
+                "SELECT * FROM results WHERE study = 'bench' AND task = ? AND machine = ? AND versions = ?"
+                " AND inputs = ? ORDER BY id DESC LIMIT 1",
                 (task.digest, machine, json.dumps(versions), inputs),
             ).fetchone()
             return (row["id"], row["status"], self._record(row)) if row else None
@@ -217,6 +228,9 @@ def _start(row: sqlite3.Row) -> Start:
         row["baseline_bytes"],
         from_json(Ran, json.loads(row["ran"])),
         from_json(Agreement, json.loads(row["agreement"])) if row["agreement"] else None,
+        row["peak_bytes"],
+        tuple(json.loads(row["cores"])),
+        row["cpus"],
     )
 
 
@@ -250,6 +264,7 @@ def _alive(owner: str | None) -> bool:
         return False
     number, _, created = owner.partition(":")
     try:
-        return f"{psutil.Process(int(number)).create_time():.2f}" == created
+        # The system derives it from the time of boot, which moves a little when the clock is set.
+        return bool(abs(psutil.Process(int(number)).create_time() - float(created)) < _SAME_START_S)
     except (psutil.NoSuchProcess, psutil.AccessDenied, ValueError):
         return False

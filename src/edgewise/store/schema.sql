@@ -27,9 +27,10 @@ CREATE TABLE results (
     placement  TEXT NOT NULL,
     scenario   TEXT NOT NULL,
     label      TEXT NOT NULL,      -- what the user called the model
+    study      TEXT NOT NULL,      -- what it was measured for: bench (alone) or compare (in turns with others)
     machine    TEXT NOT NULL REFERENCES machines (id),
     versions   TEXT NOT NULL,      -- engine versions as JSON pairs
-    inputs     TEXT NOT NULL,      -- digest of the inputs
+    inputs     TEXT NOT NULL,      -- digest of the inputs, and of the model that was derived to run
     status     TEXT NOT NULL CHECK (status IN ('running', 'complete', 'failed')),
     owner      TEXT,               -- process that is writing it, while it is running
     stage      TEXT,               -- of a failure: where it happened,
@@ -45,11 +46,14 @@ CREATE TABLE starts (
     result         INTEGER NOT NULL REFERENCES results (id) ON DELETE CASCADE,
     ordinal        INTEGER NOT NULL,
     started_ns     INTEGER NOT NULL,
-    load_ns        INTEGER NOT NULL,
+    load_ns        INTEGER NOT NULL, -- of one copy of the model
     first_ns       INTEGER NOT NULL,
     baseline_bytes INTEGER,        -- resident before the engine loaded
     ran            TEXT NOT NULL,  -- what the engine reports to have run, as JSON
     agreement      TEXT,           -- distance from the reference's outputs, as JSON
+    peak_bytes     INTEGER,        -- resident at most, up to and with the first run
+    cores          TEXT NOT NULL,  -- the worker could run on these, as JSON
+    cpus           INTEGER,        -- foreign time is counted over this many
     PRIMARY KEY (result, ordinal)
 ) STRICT, WITHOUT ROWID;
 
@@ -63,7 +67,7 @@ CREATE TABLE rounds (
     elapsed_ns     INTEGER NOT NULL,
     samples_ns     BLOB NOT NULL,  -- 64-bit little-endian integers, in time order
     cpu_ns         INTEGER,        -- CPU time of the worker,
-    foreign_ns     INTEGER,        --   of everybody else,
+    foreign_ns     INTEGER,        --   of everybody else (coarser, so that of one short round may be below zero),
     stolen_ns      INTEGER,        --   and taken by the hypervisor
     clock_hz       INTEGER,
     temperature_mc INTEGER,        -- thousandths of a degree Celsius

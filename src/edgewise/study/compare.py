@@ -8,6 +8,7 @@ machine one core can be a tenth slower than the next (docs/decisions/0001-proces
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -17,11 +18,15 @@ from ..core.types import Failure, Measurement, Result, Round, Start
 from ..measure.cell import Cell, Session
 from ..store.db import Store
 from ..system.affinity import current
+from ..system.machine import machine, physical_cores
 
 # Fresh sets of processes. Five give Student's t four degrees of freedom; fewer make intervals useless, more cost time.
 STARTS = 5
 ROUNDS = 40
 ROUND_NS = 5_000_000
+# A set of processes takes no longer than this over its turns, unless they are so slow that it would have had too few.
+LONGEST_START_S = 30.0
+FEWEST_ROUNDS = 5
 
 Progress = Callable[[int, int], None]
 
@@ -32,7 +37,7 @@ class Side:
     def __init__(self, cell: Cell, store: Store) -> None:
         self.cell = cell
         self._store = store
-        self._id = store.begin(cell.task, cell.machine, cell.versions, cell.inputs, cell.label)
+        self._id = store.begin(cell.task, cell.machine, cell.versions, cell.inputs, cell.label, "compare")
         self._starts: list[Start] = []
         self._rounds: list[Round] = []
         self.failure: Failure | None = None
@@ -50,9 +55,13 @@ class Side:
 
     def warm_up(self) -> None:
         self._attempt("run", lambda session: session.warm_up(self._keep))
+        self._attempt("run", lambda session: session.worker.pause())
 
     def turn(self, round_ns: int) -> None:
+        """Only the side whose turn it is runs at all: idle threads of an engine may spin for a while."""
+        self._attempt("run", lambda session: session.worker.go_on())
         self._attempt("run", lambda session: self._keep(session.round(duration_ns=round_ns)))
+        self._attempt("run", lambda session: session.worker.pause())
 
     def _attempt(self, stage: str, action: Callable[[Session], None]) -> None:
         if self.session is None or self.failure is not None:
@@ -102,16 +111,19 @@ def compare(
                 side.open()
             for side in sides:
                 side.warm_up()
+            deadline = time.monotonic() + LONGEST_START_S
             for number in range(rounds):
                 for side in order.sample(sides, len(sides)):
                     side.turn(round_ns)
                 progress(index, number)
+                if number + 1 >= FEWEST_ROUNDS and time.monotonic() > deadline:
+                    break
     return [side.result() for side in sides]
 
 
 def _cores(cells: Sequence[Cell], index: int) -> tuple[int, ...]:
     """Where all sides sit: as many cores as the widest needs, others at each start; free where it needs all."""
-    usable = current()
+    usable = physical_cores(machine(), current())
     widest = max((t.threads or len(usable)) * c.task.scenario.n for c in cells for t in c.task.placement.targets)
     if widest >= len(usable):
         return ()

@@ -22,6 +22,9 @@ from .survey import EngineFacts
 
 REFERENCE = Target("ort", "cpu", threads=1, options=(("optimize", "none"),))
 
+# Models whose reference was tried and failed, so that not every target waits for it again.
+_UNREFERENCED: set[str] = set()
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -102,6 +105,8 @@ def complete(target: Target, engine: EngineFacts, machine: Machine, model: Model
             f"{engine.name} does not run {precision} on {device.name} here; it runs {', '.join(device.precisions)}"
         )
     threads = target.threads
+    if device.kind != "cpu" and threads is not None:
+        raise Unsupported(f"threads have no effect on {device.name}, found @{threads}", "leave out the @")
     if device.kind == "cpu" and threads is None:
         threads = len(target.cores) or _most_threads(machine, device.cores)
     options = dict(dict(engine.defaults).get(precision, ())) | dict(target.options)
@@ -144,7 +149,7 @@ def cell(
             model=replace(subject, inputs=fixed),
             machine=machine.id,
             versions=((engine.name, engine.version or ""),),
-            inputs=feeds.digest(feeds.feeds(model, shapes, scenario.seed)),
+            inputs=feeds.digest(model, shapes, scenario.seed, subject.digest),
             label=model.label,
             cores=cores,
             reference=reference,
@@ -165,7 +170,9 @@ def _derived(model: Model, target: Target, machine: Machine, limits: Limits) -> 
         name in machine.isa for name in ("avx2", "avx512f")
     )
     calibration = _file_digest(limits.calibration) if limits.calibration else "seeded"
-    path = home.cache() / f"{model.digest}-int8-{'8' if vnni else '7'}bit-{calibration}.onnx"
+    shapes = feeds.shapes(model, 1, limits.shapes)
+    sizes = hashlib.sha256(repr(sorted(shapes.items())).encode()).hexdigest()[:8]
+    path = home.cache() / f"{model.digest}-int8-{'8' if vnni else '7'}bit-{calibration}-{sizes}.onnx"
     if path.exists():
         found = from_json(Model, isolate.call("edgewise.model.load:inspect", path=str(path)))
         return replace(found, label=model.label, recipe="quantize(precision=int8)", parent=model.digest)
@@ -174,7 +181,7 @@ def _derived(model: Model, target: Target, machine: Machine, limits: Limits) -> 
         timeout_s=max(limits.timeout_s, 600.0),
         memory_bytes=limits.memory_bytes,
         model=to_json(model),
-        shapes={name: list(shape) for name, shape in feeds.shapes(model, 1, limits.shapes).items()},
+        shapes={name: list(shape) for name, shape in shapes.items()},
         path=str(path),
         vnni=vnni,
         calibration=limits.calibration,
@@ -195,6 +202,8 @@ def _reference(model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int, l
     path = home.cache() / f"{key}-reference.npz"
     if path.exists():
         return str(path)
+    if key in _UNREFERENCED:
+        return None
     fixed = replace(model, inputs=tuple(replace(t, shape=shapes[t.name]) for t in model.inputs))
     task = Task(model.digest, Placement.single(REFERENCE), Scenario(seed=seed))
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
@@ -215,6 +224,8 @@ def _reference(model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int, l
             session.worker.call("save_outputs", path=str(part))
     except EdgewiseError:
         # A model the reference cannot run is measured all the same, and says that it was not compared.
+        _UNREFERENCED.add(key)
+        part.unlink(missing_ok=True)
         return None
     part.replace(path)
     return str(path)

@@ -28,12 +28,18 @@ def sweep(
         found = store.find(cell.task, cell.machine, cell.versions, cell.inputs) if resume else None
         if found:
             result_id, status, record = found
-            if status != "running" or not store.claim(result_id):
-                yield record
+            if status == "running" and store.claim(result_id):
+                # Read again: nobody else writes it from here on.
+                again = store.find(cell.task, cell.machine, cell.versions, cell.inputs)
+                assert again and isinstance(again[2], Measurement)
+                before = again[2]
+            else:
+                # What another process is still measuring is its to show.
+                if status != "running":
+                    yield record
                 continue
-            assert isinstance(record, Measurement)
-            before = record
         else:
+            store.save_model(cell.model)
             result_id = store.begin(cell.task, cell.machine, cell.versions, cell.inputs, cell.label)
         if cell.task.scenario.cooldown_s:
             time.sleep(cell.task.scenario.cooldown_s)
