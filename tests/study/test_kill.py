@@ -39,7 +39,13 @@ class Bench:
 
     def start(self, *more: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [*self.command, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            [*self.command, *more],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            # Whoever runs the tests in the background has Ctrl-C ignored, and children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
 
     def finish(self, *more: str) -> str:
