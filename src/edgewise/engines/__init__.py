@@ -18,7 +18,15 @@ from ..core.records import to_json
 
 # Files of this folder that are not engines.
 NOT_PLUGINS = ("conformance",)
-ABILITIES = ("support", "profile", "bind")
+# What an engine can do beyond the three functions, by the function that does it.
+ABILITIES = {
+    "variants": "further execution providers",
+    "defaults": "precisions tried here",
+    "environment": "kernel ceiling",
+    "support": "operator support",
+    "profile": "operator times",
+    "bind": "zero copy",
+}
 
 
 def describe(name: str) -> dict[str, Any]:
@@ -37,7 +45,7 @@ def describe(name: str) -> dict[str, Any]:
         "devices": [to_json(device) for device in devices],
         "variants": {d.name: to_json(variants(d)) for d in devices} if variants else {},
         "defaults": to_json(engine.defaults()) if hasattr(engine, "defaults") else {},
-        "abilities": [ability for ability in ABILITIES if hasattr(engine, ability)],
+        "abilities": [words for ability, words in ABILITIES.items() if hasattr(engine, ability)],
         "options": list(getattr(engine, "OPTIONS", ())),
         "computes": getattr(engine, "COMPUTES", True),
     }
