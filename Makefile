@@ -28,11 +28,13 @@ docs: setup          ## write docs/reference from the code
 
 setup: $(STAMP)
 
-# pip understands dependency groups from 25.1 on, so it is raised first.
+# pip understands dependency groups from 25.1 on, so it is raised first. The pnnx package asks for torch, which the
+# program in it (ncnn's converter) does not need; where there is no pnnx for a platform, ncnn says so.
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable ".[all]" --group dev
+	$(BIN)/python -m pip install --quiet --no-deps "pnnx>=20250530" || echo "no pnnx here: ncnn will run .param files only"
 	touch $@
 
 clean:

@@ -145,7 +145,9 @@ def outcomes(request: pytest.FixtureRequest, monkeypatch: Any, tmp_path: Path) -
 
 @pytest.mark.parametrize("outcomes", ["none"], indirect=True)
 def test_a_sound_engine_passes(outcomes: list[conformance.Outcome]) -> None:
-    assert [outcome for outcome in outcomes if outcome.verdict != "pass"] == []
+    # What it could also do, and does not have to.
+    assert [outcome.check for outcome in outcomes if outcome.verdict != "pass"] == ["zero_copy", "profile", "support"]
+    assert {outcome.verdict for outcome in outcomes} == {"pass", "skip"}
     assert [outcome.check for outcome in outcomes] == [check.name for check in conformance.CHECKS]
     table = conformance.operators(outcomes)
     assert set(table.values()) == {"yes"}
@@ -171,6 +173,6 @@ def test_a_fault_is_noticed(outcomes: list[conformance.Outcome], check: str) -> 
 
 @pytest.mark.parametrize("outcomes", ["refuses"], indirect=True)
 def test_a_refusal_is_not_a_failure(outcomes: list[conformance.Outcome]) -> None:
-    assert {outcome.verdict for outcome in outcomes} == {"pass", "refused"}
+    assert {outcome.verdict for outcome in outcomes} == {"pass", "refused", "skip"}
     assert conformance.operators(outcomes)["Conv"] == "refused: no convolutions today"
     assert conformance.operators(outcomes)["Relu"] == "yes"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from edgewise.core import registry
 from edgewise.core.errors import EdgewiseError, InputError, Unavailable, Unsupported
 from edgewise.core.text import parse_placement
 from edgewise.core.types import Scenario, Task
-from edgewise.engines.conformance import operators
+from edgewise.engines.conformance import Outcome, operators
 from edgewise.measure.cell import Cell, Session
 from edgewise.model import feeds, load
 from edgewise.study.conformance import conformance
@@ -21,12 +23,21 @@ from edgewise.study.survey import survey
 needs_openvino = pytest.mark.skipif(not importlib.util.find_spec("openvino"), reason="openvino is not installed")
 
 
+@pytest.fixture(scope="module")
+def outcomes_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Outcome]]:
+    """Two suites at a time: each sits in a worker of its own, and some spend their time in converters."""
+    pool = ThreadPoolExecutor(2)
+    installed = [facts.name for facts in survey()[1] if facts.version]
+    running = {name: pool.submit(lambda each: list(conformance(each)), name) for name in installed}
+    return lambda name: running[name].result()
+
+
 @pytest.mark.parametrize("name", registry.names("engines"))
-def test_conformance(name: str) -> None:
+def test_conformance(name: str, outcomes_of: Callable[[str], list[Outcome]]) -> None:
     facts = survey([name])[1][0]
     if facts.version is None:
         pytest.skip(facts.reason)
-    outcomes = list(conformance(name))
+    outcomes = outcomes_of(name)
     assert [f"{o.check}: {o.reason}" for o in outcomes if o.verdict == "fail"] == []
     assert all(o.reason for o in outcomes if o.verdict == "refused")
     if facts.computes:

@@ -96,6 +96,9 @@ def _answer(measurement: Measurement, found: Found) -> Iterator[Finding]:
     if "nothing was computed" in start.ran.notes:
         yield found("nothing_computed", "note")
         return
+    for note in start.ran.notes:
+        if note.startswith("emulated"):
+            yield found("emulated", "caution", device=note)
     precision = target.precision or "fp32"
     if start.agreement is None:
         yield found("not_compared", "note")

@@ -52,11 +52,13 @@ def run(
         store.save_machine(wanted.machine)
         for model in wanted.models:
             store.save_model(model)
-        cells = []
-        for cell in wanted.cells():
-            if isinstance(cell, Failure):
-                raise rebuild({"error": cell.error, "message": cell.message, "hint": cell.hint})
-            cells.append(cell)
+        prepared = list(wanted.cells())
+        cells = [cell for cell in prepared if not isinstance(cell, Failure)]
+        failures = [cell for cell in prepared if isinstance(cell, Failure)]
+        if len(cells) < 2 or isinstance(prepared[0], Failure):
+            # Without the baseline, or without another side, there is nothing to compare.
+            first = failures[0]
+            raise rebuild({"error": first.error, "message": first.message, "hint": first.hint})
         progress = Progress(starts)
         names = ", ".join(str(cell.task.placement) for cell in cells)
 
@@ -68,8 +70,10 @@ def run(
         results = compare(cells, store, show, starts=starts, rounds=rounds)
         progress.done()
     measurements = [result for result in results if isinstance(result, Measurement)]
+    results = [*results, *failures]
     failures = [result for result in results if isinstance(result, Failure)]
-    section = analysis.run(measurements) if measurements else None
+    # Without the baseline there are no ratios: another side must not take its place unsaid.
+    section = analysis.run(measurements) if isinstance(results[0], Measurement) else None
     if json_:
         print(dumps({"machine": wanted.machine, "results": results, "section": section}))
     else:

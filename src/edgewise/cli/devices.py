@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from typing import Annotated
 
 
@@ -10,6 +11,7 @@ def run(*, json_: Annotated[bool, "raw facts as JSON"] = False) -> None:
     """Show the machine, its clusters, and every engine with its devices, precisions and abilities."""
     from ..core.records import dumps
     from ..core.types import Column, Section, Target
+    from ..engines import ABILITIES
     from ..report import format, terminal
     from ..study.survey import survey
 
@@ -26,10 +28,10 @@ def run(*, json_: Annotated[bool, "raw facts as JSON"] = False) -> None:
         facts += [f"capacity {cluster.capacity}"] if cluster.capacity else []
         facts += [f"{cluster.threads_per_core} threads a core"] if cluster.threads_per_core > 1 else []
         out.print(f"cpu.{cluster.name}  {', '.join(facts)}")
-    for cache in machine.caches:
-        out.print(
-            f"L{cache.level} {cache.kind.lower()}  {format.size(cache.size_bytes)}, cores {_ranges(cache.shared_by)}"
-        )
+    for cache, copies in Counter((c.level, c.kind, c.size_bytes, len(c.shared_by)) for c in machine.caches).items():
+        level, kind, size_bytes, sharers = cache
+        shared = f", each shared by {sharers} cores" if sharers > 1 else ""
+        out.print(f"L{level} {kind.lower()}  {copies} × {format.size(size_bytes)}{shared}")
     for accelerator in machine.accelerators:
         memory = f", {format.size(accelerator.memory_bytes)}" if accelerator.memory_bytes else ""
         out.print(f"{accelerator.kind}  {accelerator.label}{memory}")
@@ -41,7 +43,7 @@ def run(*, json_: Annotated[bool, "raw facts as JSON"] = False) -> None:
             d.name,
             d.label,
             ", ".join(d.precisions),
-            ", ".join(e.abilities) or None,
+            ", ".join(ABILITIES[name] for name in e.functions) or None,
             ", ".join(e.options),
         )
         for e in engines

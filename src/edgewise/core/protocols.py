@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from .types import Device, Model, Ran, Target
+from .types import Device, Model, OpTime, Ran, Target
 
 Array = NDArray[Any]
 Feeds = Mapping[str, Array]
@@ -29,6 +29,13 @@ class Reports(Protocol):
     """An executable that can say what it is really running."""
 
     def ran(self) -> Ran: ...
+
+
+@runtime_checkable
+class Profiled(Executable, Protocol):
+    """An instrumented executable: what each operator took, over all runs since it was opened."""
+
+    def ops(self) -> Sequence[OpTime]: ...
 
 
 class Engine(Protocol):

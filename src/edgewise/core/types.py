@@ -64,6 +64,8 @@ class Device:
     precisions: tuple[str, ...] = ("fp32",)
     # A composite device (OpenVINO's AUTO, MULTI, HETERO) only repeats others: it runs when asked for, not by default.
     composite: bool = False
+    # A GPU imitated by the CPU (a software Vulkan driver): what it shows is that things work, not how fast they are.
+    emulated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +279,27 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
+class OpTime:
+    """One operator as the engine ran it: what it took in each run of the instrumented executable, in order."""
+
+    name: str
+    operator: str
+    samples_ns: tuple[int, ...]
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a target does with one operator of a model."""
+
+    node: str
+    operator: str
+    verdict: Literal["supported", "falls back", "rejected"]
+    device: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Agreement:
     """How far outputs are from the reference's, over all outputs together; raw sums, so ratios are derived.
 
@@ -378,6 +401,22 @@ class Failure:
     def of(cls, error: EdgewiseError, task: Task, machine: str, stage: str, label: str) -> Failure:
         stderr = error.stderr if isinstance(error, WorkerCrashed) else ""
         return cls(task, machine, stage, type(error).__name__, error.message, error.hint, stderr, label)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What each operator took, and what asking cost: plain and instrumented runs, taken in turns.
+
+    Samples are those after the warm-up, on all sides the same number.
+    """
+
+    task: Task
+    machine: str
+    versions: tuple[tuple[str, str], ...]
+    ops: tuple[OpTime, ...]
+    plain_ns: tuple[int, ...]
+    instrumented_ns: tuple[int, ...]
+    label: str = ""
 
 
 Result = Measurement | Failure

@@ -6,7 +6,10 @@ The outcomes come one by one in the order of CHECKS, so after a crash the first 
 
 from __future__ import annotations
 
+import copy
 import gc
+import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -21,10 +24,12 @@ import psutil
 
 from ..core import registry
 from ..core.errors import CheckFailed, EdgewiseError, InputError, Unavailable, Unsupported
-from ..core.protocols import Array, Engine, Executable, Feeds, Outputs
+from ..core.protocols import Array, Executable, Feeds, Outputs
 from ..core.text import parse_target
 from ..core.types import PRECISIONS, Model, Target
+from ..model.graph import fixed
 from ..model.load import inspect
+from . import converted
 from ._cases import Case, Graph, cases, expected
 
 # What one thread answers to the same question twice; GPUs may add up in another order.
@@ -47,7 +52,7 @@ class Bench:
     """One engine on one device, and a folder for the models it is given."""
 
     name: str
-    engine: Engine
+    engine: Any
     device: str | None
     scratch: Path
 
@@ -56,9 +61,19 @@ class Bench:
         onnx.save(case.model, str(path))
         return inspect(str(path))
 
-    def open(self, case: Case, threads: int = 1) -> closing[Executable]:
+    def open(
+        self, case: Case, threads: int = 1, feeds: Feeds | None = None, options: tuple[tuple[str, str], ...] = ()
+    ) -> closing[Executable]:
         record = self.record(case)
-        return closing(self.engine.load(record, Target(self.name, self.device, record.precision, threads)))
+        target = Target(self.name, self.device, record.precision, threads, options=options)
+        return closing(self.engine.load(self.readable(record, target, feeds or case.feeds), target))
+
+    def readable(self, record: Model, target: Target, feeds: Feeds) -> Model:
+        """An engine that converts gets the sizes of the feeds, since it converts for them."""
+        if not hasattr(self.engine, "convert"):
+            return record
+        sized = fixed(record, {name: array.shape for name, array in feeds.items()})
+        return converted(self.name, sized, target, tempfile.mkdtemp(dir=self.scratch))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +210,9 @@ def dynamic_batch(bench: Bench) -> None:
     """a model with a symbolic batch runs at 1, 3 and 8, each row as if it were alone"""
     case = _case("classifier")
     feeds = _noise(case, 1, batch=8)
-    with bench.open(case) as executable:
-        alone = [executable.run({k: v[i : i + 1] for k, v in feeds.items()}) for i in range(8)]
+    rows_of = [{name: array[i : i + 1] for name, array in feeds.items()} for i in range(8)]
+    with bench.open(case, feeds=rows_of[0]) as executable:
+        alone = [executable.run(row) for row in rows_of]
         rows = {name: np.concatenate([row[name] for row in alone]) for name in alone[0]}
         _compare(rows, expected(case, feeds), case.tolerance, "row by row")
         for batch in (1, 3, 8):
@@ -209,7 +225,7 @@ def _run_or_reload(bench: Bench, case: Case, executable: Executable, feeds: Feed
     try:
         return executable.run(feeds)
     except Exception:  # noqa: BLE001  an engine may compile for the first batch it sees, and need another load
-        with bench.open(case) as fresh:
+        with bench.open(case, feeds=feeds) as fresh:
             return fresh.run(feeds)
 
 
@@ -371,18 +387,74 @@ def broken_files(bench: Bench) -> None:
         path = bench.scratch / f"{what}.onnx"
         path.write_bytes(data)
         model = replace(record, path=str(path), digest=what)
+        target = Target(bench.name, bench.device, "fp32", 1)
         try:
-            bench.engine.load(model, Target(bench.name, bench.device, "fp32", 1))
+            bench.engine.load(bench.readable(model, target, _case("classifier").feeds), target)
         except Exception:  # noqa: BLE001  any exception will do: the driver converts foreign ones
             continue
         raise CheckFailed(f"load() accepted a file that is {what}")
+
+
+def zero_copy(bench: Bench) -> None:
+    """copy=off gives the right answers too, each until the next run, and sees it when feeds are refilled"""
+    if "copy" not in getattr(bench.engine, "OPTIONS", ()):
+        raise Unavailable(f"{bench.name} has no option copy")
+    case = _case("classifier")
+    feeds = _noise(case, 1)
+    with bench.open(case, options=(("copy", "off"),)) as executable:
+        for seed in range(3):
+            for name, array in _noise(case, seed).items():
+                feeds[name][...] = array
+            _compare(executable.run(feeds), expected(case, feeds), case.tolerance, f"feeds {seed}")
+
+
+def profile(bench: Bench) -> None:
+    """an instrumented run answers right, and its operators take no longer than the whole"""
+    if not hasattr(bench.engine, "profile"):
+        raise Unavailable(f"{bench.name} does not tell what its operators take")
+    case, runs = _case("residual"), 8
+    target = Target(bench.name, bench.device, "fp32", 1)
+    record = bench.readable(bench.record(case), target, case.feeds)
+    if not hasattr(bench.engine, "convert"):
+        record = fixed(record, {name: array.shape for name, array in case.feeds.items()})
+    took = []
+    with closing(bench.engine.profile(record, target)) as executable:
+        for _ in range(runs):
+            begin = time.perf_counter_ns()
+            outputs = executable.run(case.feeds)
+            took.append(time.perf_counter_ns() - begin)
+            _compare(outputs, expected(case), case.tolerance, "instrumented")
+        ops = executable.ops()
+    if not ops or any(len(op.samples_ns) != runs or not op.operator for op in ops):
+        raise CheckFailed(f"each operator has a kind and a time for each of the {runs} runs, found {ops[:3]}")
+    total = sum(sum(op.samples_ns) for op in ops)
+    if not 0 < total <= sum(took):
+        raise CheckFailed(f"the operators take {total} ns, the runs they are part of {sum(took)} ns")
+
+
+def support(bench: Bench) -> None:
+    """support() knows every operator of a plain network, and rejects one that nobody has"""
+    if not hasattr(bench.engine, "support"):
+        raise Unavailable(f"{bench.name} does not tell what it supports")
+    target = Target(bench.name, bench.device, "fp32", 1)
+    stranger = replace(_case("residual"), name="stranger", model=copy.deepcopy(_case("residual").model))
+    last = stranger.model.graph.node[-1]
+    last.op_type, last.domain = "NoSuchOperator", "nowhere"
+    del last.attribute[:]
+    stranger.model.opset_import.append(onnx.helper.make_opsetid("nowhere", 1))
+    for case, wanted in ((_case("residual"), set()), (stranger, {"NoSuchOperator"})):
+        record = fixed(bench.record(case), {name: array.shape for name, array in case.feeds.items()})
+        verdicts = bench.engine.support(record, target)
+        rejected = {verdict.operator for verdict in verdicts if verdict.verdict == "rejected"}
+        if rejected != wanted or not verdicts:
+            raise CheckFailed(f"{case.name}: rejected {sorted(rejected)}, expected {sorted(wanted)}")
 
 
 def _named(function: Callable[[Bench], None], answers: bool) -> Check:
     return Check(function.__name__, function.__doc__ or "", function, answers)
 
 
-_ANSWERS = (dynamic_batch, non_contiguous_feeds, side_by_side, two_threads)
+_ANSWERS = (dynamic_batch, non_contiguous_feeds, side_by_side, two_threads, zero_copy, profile, support)
 _MANNERS = (
     version, devices, repeated_runs, outputs_are_kept, feeds_are_untouched, wrong_feeds, close_ends_it,
     unknown_device, unknown_precision, leaks,

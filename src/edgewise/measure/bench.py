@@ -118,6 +118,23 @@ class Bench:
         elapsed = time.perf_counter_ns() - begin
         return to_json(self._surroundings.end(Round(start, warmup, started, elapsed, tuple(samples))))
 
+    def profile(self, model: Mapping[str, Any], placement: str, warmup: int, runs: int) -> Any:
+        """Plain and instrumented runs in turns, after `open`: what each operator took, and what asking cost."""
+        target = parse_placement(placement).parts[0].target
+        engine = registry.find("engines", target.engine)
+        if not hasattr(engine, "profile"):
+            raise Unsupported(f"{target.engine} does not tell what its operators take")
+        plain, profiled = self._executables[0], engine.profile(from_json(Model, model), target)
+        took: tuple[list[int], list[int]] = ([], [])
+        for _ in range(warmup + runs):
+            for executable, samples in zip((plain, profiled), took, strict=True):
+                begin = time.perf_counter_ns()
+                executable.run(self._feeds)
+                samples.append(time.perf_counter_ns() - begin)
+        ops = [replace(op, samples_ns=op.samples_ns[warmup:]) for op in profiled.ops()]
+        profiled.close()
+        return {"ops": to_json(ops), "plain_ns": took[0][warmup:], "instrumented_ns": took[1][warmup:]}
+
     def serve(self, exclude: list[int]) -> Any:
         """Answer requests until the parent says stop. The samples are the parent's: it knows the intended times."""
         from .serving import answer_requests
@@ -138,4 +155,4 @@ def _import(target: Target) -> None:
     engine.version()
 
 
-OPERATIONS = ("call", "open", "save_outputs", "round", "serve")
+OPERATIONS = ("call", "open", "save_outputs", "round", "profile", "serve")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -100,6 +101,7 @@ class Worker:
         except subprocess.TimeoutExpired:
             self.kill()
             code = self.process.wait()
+        self._end_children()
         if code < 0:
             died = f"died by {signal.Signals(-code).name}"
             hint = _SIGNAL_HINTS.get(signal.Signals(-code))
@@ -123,6 +125,11 @@ class Worker:
             self.process.kill()
         self.process.wait()
 
+    def _end_children(self) -> None:
+        """A converter outlives a worker that died, and would run beside the next measurement."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
     def close(self) -> None:
         # Closing the channel is how a worker is told to leave; one that does not is ended.
         self.go_on()
@@ -133,6 +140,7 @@ class Worker:
             self.process.wait(timeout=_FAREWELL_S)
         except subprocess.TimeoutExpired:
             self.kill()
+        self._end_children()
         self._stderr.close()
 
     def __enter__(self) -> Self:

@@ -68,6 +68,8 @@ def cell(value: Any, unit: str) -> str:
             return f"{figures(value)}/s"
         case "count":
             return f"{value:,}"
+        case "share":
+            return percent(value)
         case "error":
             return error(value)
         case _:

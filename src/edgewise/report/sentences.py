@@ -127,6 +127,28 @@ _SENTENCES: Mapping[str, tuple[Callable[[Values], str], str | None]] = {
         ),
         "measure longer: --scenario 'single(width=0, max_s=60)'",
     ),
+    "emulated": (lambda v: f"{v['device']}: this shows that it works, not how fast such a device is", None),
+    "profiled": (
+        lambda v: (
+            f"operators add up to {format.time(_number(v['sum_ns']))}, "
+            f"{format.percent(_number(v['sum_ns']) / _number(v['plain_ns']))} of an inference "
+            f"({format.time(_number(v['plain_ns']))}); instrumented it takes "
+            f"{format.time(_number(v['instrumented_ns']))}, "
+            f"{_number(v['instrumented_ns']) / _number(v['plain_ns']):.2f}× as long "
+            f"(medians of {v['runs']} runs, taken in turns)"
+        ),
+        None,
+    ),
+    "operator_rejected": (
+        lambda v: f"{v['operator']} ({v['node']}) is rejected" + (f": {v['reason']}" if v["reason"] else ""),
+        None,
+    ),
+    "operator_falls_back": (
+        lambda v: (
+            f"{v['operator']} ({v['node']}) falls back to {v['device']}" + (f": {v['reason']}" if v["reason"] else "")
+        ),
+        None,
+    ),
     "contention": (lambda v: f"measured beside competing processes: {v['contention']}", None),
 }
 CODES = frozenset(_SENTENCES)

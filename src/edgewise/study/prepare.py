@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from .. import zoo
+from .. import engines, zoo
 from ..core.errors import EdgewiseError, InputError, StoreError, Unavailable, Unsupported
 from ..core.records import from_json, to_json
 from ..core.types import Device, Failure, Machine, Model, Placement, Scenario, Target, Task
 from ..measure import isolate
 from ..measure.cell import Cell, Session
 from ..model import feeds
+from ..model.graph import fixed
 from ..system.machine import cpu_quota, physical_cores, usable_cores
 from . import home
 from .survey import EngineFacts
 
 REFERENCE = Target("ort", "cpu", threads=1, options=(("optimize", "none"),))
 
+# Conversions that failed, so that not every target of an engine waits for the same failure again.
+_UNCONVERTED: dict[str, EdgewiseError] = {}
 # Models whose reference was tried and failed, so that not every target waits for it again.
 _UNREFERENCED: set[str] = set()
 
@@ -42,14 +47,15 @@ def find_model(name: str, limits: Limits) -> Model:
     there = os.path.exists(name)  # unlike Path.exists, also False for names no file system takes
     if not there and name in zoo.names():
         path = home.cache() / f"{name}.onnx"
-        # Built anew each time: a fraction of a second, and never an older version's network.
+        # Built anew each time: seconds at most, and never an older version's network.
         isolate.call("edgewise.zoo:export", timeout_s=limits.timeout_s, name=name, path=str(path))
     elif not there:
         raise InputError(
             f"there is no file {name}, and no built-in network of that name; built in: {', '.join(zoo.names())}"
         )
+    inspect = "edgewise.model.load:inspect" if _onnx(path) else "edgewise.engines:inspect"
     found = isolate.call(
-        "edgewise.model.load:inspect",
+        inspect,
         timeout_s=limits.timeout_s,
         memory_bytes=limits.memory_bytes,
         path=str(path),
@@ -57,18 +63,29 @@ def find_model(name: str, limits: Limits) -> Model:
     return from_json(Model, found)
 
 
-def default_targets(engines: Sequence[EngineFacts], machine: Machine, model: Model) -> Iterator[Target]:
+def default_targets(found: Sequence[EngineFacts], machine: Machine, model: Model) -> Iterator[Target]:
     """Every usable engine, device and precision, on one thread and on all; composites and `null` only when asked."""
-    for engine in engines:
-        if engine.version is None or not engine.computes:
+    for engine in found:
+        if engine.version is None or not engine.computes or not readable(engine, model):
             continue
         for device in engine.devices:
-            if device.composite:
+            if device.composite or device.emulated:
                 continue
             for options in ((), *dict(engine.variants).get(device.name, ())):
                 for precision in _precisions(device, model):
                     for threads in _thread_counts(device, machine):
                         yield Target(engine.name, device.name, precision, threads, (), options)
+
+
+def _onnx(path: str | Path) -> bool:
+    """Whether the file is taken for ONNX: all are that do not carry the suffix of an engine's own format."""
+    return Path(path).suffix not in engines.formats()
+
+
+def readable(engine: EngineFacts, model: Model) -> bool:
+    if _onnx(model.path):
+        return engines.ONNX in engine.reads or engine.converter is not None
+    return Path(model.path).suffix in engine.reads
 
 
 def _precisions(device: Device, model: Model) -> tuple[str, ...]:
@@ -141,12 +158,12 @@ def cell(
         placement = Placement.single(target)
         cores = cores_for(target, engine, machine)
         shapes = feeds.shapes(model, scenario.batch, limits.shapes)
-        subject = _derived(model, target, machine, limits)
-        fixed = tuple(replace(tensor, shape=shapes[tensor.name]) for tensor in subject.inputs)
+        subject = fixed(derived(model, target, machine, limits), shapes)
         reference = _reference(model, shapes, scenario.seed, limits) if engine.computes else None
+        subject = _converted(subject, target, engine, limits)
         return Cell(
             task=Task(model.digest, placement, scenario),
-            model=replace(subject, inputs=fixed),
+            model=subject,
             machine=machine.id,
             versions=((engine.name, engine.version or ""),),
             inputs=feeds.digest(model, shapes, scenario.seed, subject.digest),
@@ -162,9 +179,9 @@ def cell(
         return Failure.of(error, Task(model.digest, placement, scenario), machine.id, "prepare", model.label)
 
 
-def _derived(model: Model, target: Target, machine: Machine, limits: Limits) -> Model:
+def derived(model: Model, target: Target, machine: Machine, limits: Limits) -> Model:
     """The model itself, or its int8 form where the target asks for one: made once, kept by digest."""
-    if target.precision != "int8" or model.precision == "int8":
+    if target.precision != "int8" or model.precision == "int8" or not _onnx(model.path):
         return model
     vnni = any(name in machine.isa for name in ("avx512_vnni", "avx_vnni")) or not any(
         name in machine.isa for name in ("avx2", "avx512f")
@@ -189,6 +206,44 @@ def _derived(model: Model, target: Target, machine: Machine, limits: Limits) -> 
     return from_json(Model, made)
 
 
+def _converted(model: Model, target: Target, engine: EngineFacts, limits: Limits) -> Model:
+    """The model as the engine loads it: itself, or in the engine's own format, made in a worker and kept by digest."""
+    if not readable(engine, model):
+        takes = ", ".join(sorted({*engine.reads, *(() if engine.converter is None else (engines.ONNX,))}))
+        raise Unsupported(f"{engine.name} reads {takes} files, and {Path(model.path).name} is none of them")
+    if not _onnx(model.path) or engines.ONNX in engine.reads:
+        return model
+    wanted = sorted(pair for pair in target.options if pair[0] in engine.settings)
+    key = repr((model.digest, engine.name, engine.version, engine.converter, model.inputs, wanted))
+    digest = hashlib.sha256(key.encode()).hexdigest()[:24]
+    place = home.cache() / f"{digest}-{engine.name}"
+    note = place / "converted"
+    if digest in _UNCONVERTED:
+        raise _UNCONVERTED[digest]
+    if not note.is_file():
+        # A folder of its own, renamed when all is there: a conversion cut short is never taken for one.
+        with tempfile.TemporaryDirectory(dir=home.cache(), ignore_cleanup_errors=True) as part:
+            try:
+                made = isolate.call(
+                    "edgewise.engines:convert",
+                    timeout_s=max(limits.timeout_s, 300.0),
+                    memory_bytes=limits.memory_bytes,
+                    name=engine.name,
+                    model=to_json(model),
+                    target=str(target),
+                    folder=part,
+                )
+            except EdgewiseError as error:
+                _UNCONVERTED[digest] = error
+                raise
+            (Path(part) / note.name).write_text(Path(from_json(Model, made).path).name)
+            with contextlib.suppress(OSError):  # somebody else was quicker
+                os.rename(part, place)
+        if not note.is_file():
+            raise StoreError(f"the converted model cannot be kept in {place}", f"remove {place}, or make it writable")
+    return replace(model, digest=digest, path=str(place / note.read_text()), parent=model.digest)
+
+
 def _file_digest(path: str) -> str:
     try:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
@@ -204,14 +259,15 @@ def _reference(model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int, l
         return str(path)
     if key in _UNREFERENCED:
         return None
-    fixed = replace(model, inputs=tuple(replace(t, shape=shapes[t.name]) for t in model.inputs))
+    if not _onnx(model.path):
+        return None
     task = Task(model.digest, Placement.single(REFERENCE), Scenario(seed=seed))
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with Session(
             Cell(
                 task,
-                fixed,
+                fixed(model, shapes),
                 "",
                 (),
                 "",

@@ -26,9 +26,15 @@ class EngineFacts:
     devices: tuple[Device, ...] = ()
     variants: tuple[tuple[str, tuple[tuple[tuple[str, str], ...], ...]], ...] = ()
     defaults: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
-    abilities: tuple[str, ...] = ()
+    # The optional functions it has.
+    functions: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     computes: bool = True
+    # Suffixes of the files it loads; where it has a converter (of that version), ONNX files become such ones.
+    reads: tuple[str, ...] = (".onnx",)
+    converter: str | None = None
+    # Target options that change what the converter writes.
+    settings: tuple[str, ...] = ()
     reason: str = ""
     hint: str | None = None
 
@@ -70,9 +76,12 @@ def _facts(name: str, here: Machine) -> EngineFacts:
             for device, sets in found["variants"].items()
         ),
         tuple((precision, tuple((k, v) for k, v in pairs)) for precision, pairs in found["defaults"].items()),
-        tuple(found["abilities"]),
+        tuple(found["functions"]),
         tuple(found["options"]),
         found["computes"],
+        tuple(found["reads"]),
+        found["converter"],
+        tuple(found["settings"]),
     )
 
 
@@ -80,7 +89,7 @@ def _with_clusters(devices: Sequence[Device], here: Machine) -> tuple[Device, ..
     """Each kind of core becomes a device of its own: cpu.big, cpu.little, cpu.p, cpu.e."""
     shown: list[Device] = []
     for device in devices:
-        if device.kind != "cpu":
+        if device.name != "cpu":
             shown.append(device)
             continue
         shown.append(Device(device.name, "cpu", device.label, here.cores, here.memory_bytes, device.precisions))

@@ -2,67 +2,209 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+
+from .moments import Floats, Moments, concat
+from .weights import filters, rounded, seen
 
 OPSET = 17
 
+Pads = tuple[int, int, int, int]  # top, left, bottom, right
+Pad = int | Pads | None  # the same on each side, written out, or None: half the kernel
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of the graph: its name, its shape without the batch, and what its channels are expected to hold."""
+
+    name: str
+    channels: int
+    height: int
+    width: int
+    moments: Moments
+
 
 class Net:
-    """A graph being written. A layer takes and returns the name of a value; weights follow one seeded stream."""
+    """A graph being written. Layers take and return values; weights follow one seeded stream.
 
-    def __init__(self, name: str, channels: int, size: int, seed: int = 0) -> None:
-        self.name = name
+    Batch normalization after a convolution is folded into its weight and bias, as every engine would. `parameters`
+    counts what the network has before that: two per normalized channel.
+    """
+
+    def __init__(self, name: str, size: int, seed: int = 0, channels: int = 3) -> None:
         self.random = np.random.default_rng(seed)
-        self.nodes: list[Any] = []
-        self.weights: list[Any] = []
-        self.channels = {"input": channels}
-        self.inputs = [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["batch", channels, size, size])]
+        self.parameters = 0
+        # Filled in place: helper.make_graph and make_model would each copy all weights once more.
+        self.proto = onnx.ModelProto(ir_version=9, producer_name="edgewise")
+        self.proto.opset_import.append(helper.make_opsetid("", OPSET))
+        self.graph = self.proto.graph
+        self.graph.name = name
+        shape = ["batch", channels, size, size]
+        self.graph.input.append(helper.make_tensor_value_info("input", TensorProto.FLOAT, shape))
+        self.input = Value("input", channels, size, size, Moments.of(np.zeros(channels)))
 
-    def node(self, op: str, inputs: list[str], **attributes: Any) -> str:
-        name = f"{op.lower()}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, inputs, [name], name=name, **attributes))
+    # What every layer is written with.
+
+    def node(self, op: str, inputs: Sequence[str], outputs: int = 1, **attributes: Any) -> list[str]:
+        """One node, and the names of its outputs."""
+        name = f"{op.lower()}_{len(self.graph.node)}"
+        names = [name] if outputs == 1 else [f"{name}.{index}" for index in range(outputs)]
+        self.graph.node.append(helper.make_node(op, inputs, names, name=name, **attributes))
+        return names
+
+    def constant(self, name: str, value: NDArray[Any]) -> str:
+        tensor = self.graph.initializer.add()
+        tensor.name, tensor.data_type = name, helper.np_dtype_to_tensor_dtype(value.dtype)
+        tensor.dims.extend(value.shape)
+        tensor.raw_data = value.tobytes()
         return name
 
-    def weight(self, name: str, value: NDArray[Any]) -> str:
-        self.weights.append(numpy_helper.from_array(value.astype(np.float32), name))
-        return name
+    def label(self) -> str:
+        """Before a node and its constants are written: the number the node will have."""
+        return str(len(self.graph.node))
 
-    def conv(self, x: str, out: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> str:
-        """Convolution with bias: the form batch normalization leaves behind after folding."""
-        into = self.channels[x] // groups
-        label = f"conv_{len(self.nodes)}"
-        scale = np.sqrt(2.0 / (into * kernel * kernel))
-        w = self.weight(f"{label}.weight", self.random.standard_normal((out, into, kernel, kernel)) * scale)
-        b = self.weight(f"{label}.bias", self.random.standard_normal(out) * 0.01)
-        pad = kernel // 2
-        y = self.node("Conv", [x, w, b], kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, group=groups)
-        self.channels[y] = out
-        return y
+    def same(self, op: str, x: Value, moments: Moments, *constants: str, **attributes: Any) -> Value:
+        """An operator that keeps the shape."""
+        return replace(x, name=self.node(op, [x.name, *constants], **attributes)[0], moments=moments)
 
-    def same(self, op: str, x: str, *more: str, **attributes: Any) -> str:
-        """An operator that keeps the number of channels."""
-        y = self.node(op, [x, *more], **attributes)
-        self.channels[y] = self.channels[x]
-        return y
+    # Layers with weights.
 
-    def relu6(self, x: str) -> str:
-        if not any(tensor.name == "six" for tensor in self.weights):
-            self.weight("zero", np.array(0.0))
-            self.weight("six", np.array(6.0))
-        return self.same("Clip", x, "zero", "six")
+    def conv(
+        self,
+        x: Value,
+        out: int,
+        kernel: int | tuple[int, int] = 1,
+        stride: int = 1,
+        *,
+        groups: int = 1,
+        pad: Pad = None,
+        then: Literal["norm", "bias", "nothing"] = "norm",
+        gain: float = 1.0,
+    ) -> Value:
+        """A convolution, and what follows it in the original: batch normalization, a bias, or nothing.
 
-    def classifier(self, x: str, classes: int) -> Any:
-        """Global pooling, one linear layer, and the finished model."""
-        into = self.channels[x]
-        flat = self.node("Flatten", [self.node("GlobalAveragePool", [x])])
-        w = self.weight("head.weight", self.random.standard_normal((classes, into)) / np.sqrt(into))
-        b = self.weight("head.bias", np.zeros(classes))
-        self.nodes.append(helper.make_node("Gemm", [flat, w, b], ["logits"], name="head", transB=1))
-        outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", classes])]
-        graph = helper.make_graph(self.nodes, self.name, self.inputs, outputs, self.weights)
-        opset = [helper.make_opsetid("", OPSET)]
-        return helper.make_model(graph, opset_imports=opset, ir_version=9, producer_name="edgewise")
+        `gain`: the deviation of what comes out.
+        """
+        height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
+        pads = _pads(pad, height, width)
+        label = f"conv_{self.label()}"
+        down, along = (_steps(*side, stride) for side in _sides(x, height, width, pads))
+        rows = seen(x.height, height, stride, pads[0], down)
+        columns = seen(x.width, width, stride, pads[1], along)
+        places = np.outer(rows, columns).ravel()
+        weight, mean = filters(self.random, x.moments, out, height * width, groups, places, gain)
+        names = [x.name, self.constant(f"{label}.weight", weight.reshape(out, -1, height, width))]
+        if then != "nothing":
+            beta = self._beta(out)
+            names.append(self.constant(f"{label}.bias", rounded(beta - mean)))
+            mean = beta
+        self.parameters += weight.size + {"norm": 2, "bias": 1, "nothing": 0}[then] * out
+        strides, window = [stride, stride], [height, width]
+        y = self.node("Conv", names, kernel_shape=window, strides=strides, pads=pads, group=groups)[0]
+        return Value(y, out, down, along, Moments(mean, np.full(out, gain**2)))
+
+    def linear(self, x: Value, out: int) -> Value:
+        """A fully connected layer over all of `x`."""
+        label, beta = f"gemm_{self.label()}", self._beta(out)
+        weight, mean = filters(self.random, x.moments, out, x.height * x.width, 1, None, 1.0)
+        self.parameters += weight.size + out
+        names = [
+            self.constant(f"{label}.weight", weight.reshape(out, -1)),
+            self.constant(f"{label}.bias", rounded(beta - mean)),
+        ]
+        return Value(self.node("Gemm", [x.name, *names], transB=1)[0], out, 1, 1, Moments.of(beta))
+
+    def norm(self, x: Value) -> Value:
+        """Batch normalization that stays a node, because no convolution comes before it."""
+        label = f"batchnormalization_{self.label()}"
+        beta = self._beta(x.channels)
+        self.parameters += 2 * x.channels
+        parts = {
+            "scale": np.ones(x.channels, np.float32),
+            "bias": rounded(beta),
+            "mean": rounded(x.moments.mean),
+            "variance": rounded(x.moments.variance),
+        }
+        names = [self.constant(f"{label}.{part}", value) for part, value in parts.items()]
+        return self.same("BatchNormalization", x, Moments.of(beta), *names)
+
+    def _beta(self, channels: int) -> Floats:
+        return self.random.uniform(-0.2, 0.2, channels)
+
+    # Layers without.
+
+    def relu(self, x: Value) -> Value:
+        return self.same("Relu", x, x.moments.relu())
+
+    def relu6(self, x: Value) -> Value:
+        if not any(tensor.name == "six" for tensor in self.graph.initializer):
+            self.constant("zero", np.array(0, np.float32))
+            self.constant("six", np.array(6, np.float32))
+        return self.same("Clip", x, x.moments.relu(), "zero", "six")
+
+    def max_pool(self, x: Value, kernel: int = 3, stride: int = 2, pad: Pad = 0, ceil: bool = False) -> Value:
+        return self._pool("MaxPool", x, x.moments.largest(kernel * kernel), kernel, stride, pad, ceil_mode=int(ceil))
+
+    def average_pool(self, x: Value, kernel: int = 3, stride: int = 1, pad: Pad = None, count: bool = False) -> Value:
+        """`count`: zeros of the padding count as values."""
+        moments = x.moments.average(kernel * kernel)
+        return self._pool("AveragePool", x, moments, kernel, stride, pad, count_include_pad=int(count))
+
+    def _pool(
+        self, op: str, x: Value, moments: Moments, kernel: int, stride: int, pad: Pad, **attributes: int
+    ) -> Value:
+        pads = _pads(pad, kernel, kernel)
+        y = self.node(op, [x.name], kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=pads, **attributes)[0]
+        up = stride - 1 if attributes.get("ceil_mode") else 0
+        down, along = (_steps(room + up, window, stride) for room, window in _sides(x, kernel, kernel, pads))
+        return Value(y, x.channels, down, along, moments)
+
+    def global_pool(self, x: Value) -> Value:
+        """The average over all places, flat."""
+        pooled = self.node("GlobalAveragePool", [x.name])[0]
+        return Value(self.node("Flatten", [pooled])[0], x.channels, 1, 1, x.moments.overall())
+
+    def flatten(self, x: Value) -> Value:
+        return self.same("Flatten", x, x.moments)
+
+    def add(self, x: Value, y: Value) -> Value:
+        return self.same("Add", x, x.moments.plus(y.moments), y.name)
+
+    def concat(self, *parts: Value) -> Value:
+        name = self.node("Concat", [part.name for part in parts], axis=1)[0]
+        channels = sum(part.channels for part in parts)
+        return replace(parts[0], name=name, channels=channels, moments=concat([part.moments for part in parts]))
+
+    def model(self, x: Value) -> Any:
+        """The finished model, which returns `x`, the output of the last node."""
+        self.graph.node[-1].output[0] = "logits"
+        shape = ["batch", x.channels]
+        self.graph.output.append(helper.make_tensor_value_info("logits", TensorProto.FLOAT, shape))
+        helper.set_model_props(self.proto, {"parameters": str(self.parameters)})
+        return self.proto
+
+
+def _pads(pad: Pad, height: int, width: int) -> Pads:
+    if pad is None:
+        return (height // 2, width // 2) * 2
+    return (pad, pad, pad, pad) if isinstance(pad, int) else pad
+
+
+def _sides(x: Value, height: int, width: int, pads: Pads) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Per direction: the padded length, and the window's."""
+    top, left, bottom, right = pads
+    return (x.height + top + bottom, height), (x.width + left + right, width)
+
+
+def _steps(length: int, window: int, stride: int) -> int:
+    """How many windows fit."""
+    if length < window:
+        raise ValueError(f"the input is too small: a window of {window} does not fit into {length}")
+    return (length - window) // stride + 1

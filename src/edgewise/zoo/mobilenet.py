@@ -19,14 +19,14 @@ _BLOCKS = (
 
 
 def mobilenet_v2(classes: int = 1000, size: int = 224, seed: int = 0) -> Any:
-    net = Net("mobilenet_v2", 3, size, seed)
-    x = net.relu6(net.conv("input", 32, 3, stride=2))
+    net = Net("mobilenet_v2", size, seed)
+    x = net.relu6(net.conv(net.input, 32, 3, 2))
     for expansion, channels, repeats, first_stride in _BLOCKS:
         for index in range(repeats):
             stride = first_stride if index == 0 else 1
-            into = net.channels[x]
-            y = net.relu6(net.conv(x, into * expansion)) if expansion > 1 else x
-            y = net.relu6(net.conv(y, net.channels[y], 3, stride, groups=net.channels[y]))
+            y = net.relu6(net.conv(x, x.channels * expansion)) if expansion > 1 else x
+            y = net.relu6(net.conv(y, y.channels, 3, stride, groups=y.channels))
             y = net.conv(y, channels)
-            x = net.same("Add", x, y) if stride == 1 and into == channels else y
-    return net.classifier(net.relu6(net.conv(x, 1280)), classes)
+            x = net.add(x, y) if stride == 1 and x.channels == channels else y
+    x = net.relu6(net.conv(x, 1280))
+    return net.model(net.linear(net.global_pool(x), classes))

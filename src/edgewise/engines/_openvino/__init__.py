@@ -1,0 +1,1 @@
+"""OpenVINO's models: what they hold, and what became of each operator."""

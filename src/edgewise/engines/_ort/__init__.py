@@ -1,0 +1,1 @@
+"""ONNX Runtime's sessions, shared with the Core ML engine, and what it supports."""
