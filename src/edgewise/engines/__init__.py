@@ -113,6 +113,7 @@ def inspect(path: str) -> Model:
     name = formats()[suffix]
     engine = registry.find("engines", name)
     try:
+        engine.version()  # says what is missing, before a file is judged by what is not there
         found: Model = engine.inspect(path)
     except ImportError as error:
         wanted = getattr(engine, "EXTRA", name)
