@@ -9,6 +9,9 @@ from ..core.errors import InputError, Unavailable, Unsupported
 from ..core.protocols import Array
 from ..core.types import Device, Model, Target, Tensor
 
+# What a switch may be.
+ON_OFF = {"on": True, "off": False}
+
 
 def pick(engine: str, devices: Sequence[Device], target: Target) -> Device:
     """The device a target names; a cluster (`cpu.big`) is its processor, on which the worker is already pinned."""

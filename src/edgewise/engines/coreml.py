@@ -26,9 +26,9 @@ from ..core.protocols import Executable
 from ..core.types import Device, Model, Ran, Target, Verdict
 from ._coreml.native import CHOICE, Native, form_of, inspect
 from ._ort import session
-from ._ort.session import ON_OFF, Session, placed
+from ._ort.session import Session, placed
 from ._ort.support import verdicts
-from ._target import check_options, choose, pick
+from ._target import ON_OFF, check_options, choose, pick
 
 __all__ = ["devices", "inspect", "load", "support", "version"]
 

@@ -24,13 +24,12 @@ from ..core.protocols import Array, Executable, Feeds, Outputs
 from ..core.types import Device, Model, Ran, Target, Tensor, Verdict
 from ..model.graph import graph
 from ._litert.plan import account, integer_operators
-from ._target import check_feeds, check_options, choose, pick, refuse_conversion
+from ._target import ON_OFF, check_feeds, check_options, choose, pick, refuse_conversion
 
 PACKAGE = "ai-edge-litert"
 EXTRA = "litert"
 READS = (".tflite",)
 OPTIONS = ("xnnpack", "kernels", "copy", "requantize")
-_ON_OFF = {"on": True, "off": False}
 _KERNELS = {"optimized": False, "reference": True}
 _REQUANTIZE = {"exact": True, "direct": False}
 _ALWAYS = ("fp32", "int8")
@@ -147,10 +146,10 @@ class LiteRt:
     def __init__(self, model: Model, target: Target) -> None:
         self._model = model
         reference = bool(choose(target, "kernels", _KERNELS, "optimized"))
-        delegated = bool(choose(target, "xnnpack", _ON_OFF, "off" if reference else "on"))
+        delegated = bool(choose(target, "xnnpack", ON_OFF, "off" if reference else "on"))
         if reference and delegated:
             raise InputError("kernels=reference is LiteRT without XNNPACK, so xnnpack=on does not go with it")
-        self._copies = bool(choose(target, "copy", _ON_OFF, "on"))
+        self._copies = bool(choose(target, "copy", ON_OFF, "on"))
         own = "BUILTIN_REF" if reference else "BUILTIN_WITHOUT_DEFAULT_DELEGATES"
         self.interpreter: Any = _interpreter(model.path, target.threads, "BUILTIN" if delegated else own)
         inputs = _placed(self.interpreter.get_input_details(), model.inputs, "inputs", model.label)

@@ -24,13 +24,12 @@ from ._ncnn.param import parse, results
 from ._ncnn.run import Network, Timed, open_net
 from ._ncnn.support import verdicts
 from ._ncnn.trial import convert, precisions, storage
-from ._target import check_options, choose, pick
+from ._target import ON_OFF, check_options, choose, pick
 
 __all__ = ("convert", "converter")
 
 PACKAGE = EXTRA = "ncnn"
 READS = (".param",)
-_ON_OFF = {"on": True, "off": False}
 _SWITCHES = {
     "winograd": "use_winograd_convolution",
     "sgemm": "use_sgemm_convolution",
@@ -145,8 +144,8 @@ def _open(kind: type[_Kind], model: Model, target: Target, settings: dict[str, A
     options = storage(precision)
     for key, name in _SWITCHES.items():
         if target.option(key):
-            options[name] = choose(target, key, _ON_OFF, "on")
-    if precision == "fp16" and not choose(target, "arithmetic", _ON_OFF, "on"):
+            options[name] = choose(target, key, ON_OFF, "on")
+    if precision == "fp16" and not choose(target, "arithmetic", ON_OFF, "on"):
         options["use_fp16_arithmetic"] = False
     if target.threads:
         options["num_threads"] = target.threads
@@ -158,7 +157,7 @@ def _open(kind: type[_Kind], model: Model, target: Target, settings: dict[str, A
     net = open_net(path, options | settings, gpu)
     if gpu is not None and net.vulkan_device() is None:
         raise Unavailable(f"ncnn did not open {device.name}, and would run on the CPU")
-    copy = bool(choose(target, "copy", _ON_OFF, "on"))
+    copy = bool(choose(target, "copy", ON_OFF, "on"))
     notes = (f"emulated: {device.label}",) if device.emulated else ()
     return kind(model, plan, net, device.name, precision, copy, notes)
 

@@ -29,7 +29,7 @@ from ..core.errors import InputError, Unavailable, Unsupported
 from ..core.protocols import Array, Executable, Feeds, Outputs, Profiled
 from ..core.types import Device, Model, OpTime, Ran, Target, Verdict
 from ._openvino.model import inspect, read, verdicts
-from ._target import check_feeds, check_options, choose, pick, refuse_conversion
+from ._target import ON_OFF, check_feeds, check_options, choose, pick, refuse_conversion
 
 __all__ = ["defaults", "devices", "environment", "inspect", "load", "profile", "support", "version"]
 
@@ -40,7 +40,6 @@ _COMPOSITES = ("auto", "multi", "hetero")
 _HINTS = {"fp32": "f32", "fp16": "f16", "bf16": "bf16", "int8": "f32"}
 _NAMES = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
 OPTIONS = ("isa", "streams", "copy")
-_ON_OFF = {"on": True, "off": False}
 _WITHOUT_AMX = "avx512_core_fp16"
 # One convolution in bf16, large enough for AMX.
 _TRIAL = """
@@ -143,7 +142,7 @@ class OpenVino:
 
         self._inputs = model.inputs
         self._device = device
-        self._copy = bool(choose(target, "copy", _ON_OFF, "on"))
+        self._copy = bool(choose(target, "copy", ON_OFF, "on"))
         core = openvino.Core()
         network = read(core, model)
         self._compiled: Any = core.compile_model(network, device, self._properties(target, device) | properties)

@@ -15,9 +15,9 @@ from ..core.errors import InputError, Unavailable, Unsupported
 from ..core.protocols import Executable, Profiled
 from ..core.types import Device, Model, Target, Verdict
 from ._ort import session
-from ._ort.session import CPU, ON_OFF, XNNPACK, Lent, Session, Timed, offered, version
+from ._ort.session import CPU, XNNPACK, Lent, Session, Timed, offered, version
 from ._ort.support import verdicts
-from ._target import check_options, choose, pick, refuse_conversion
+from ._target import ON_OFF, check_options, choose, pick, refuse_conversion
 
 __all__ = ["devices", "load", "profile", "support", "variants", "version"]
 

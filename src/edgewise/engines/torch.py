@@ -33,13 +33,12 @@ from ..core.errors import Unavailable, Unsupported
 from ..core.protocols import Executable, Profiled
 from ..core.types import Device, Model, Target, Verdict
 from ..model.graph import graph
-from ._target import check_options, choose, pick
+from ._target import ON_OFF, check_options, choose, pick
 from ._torch.run import Torch, TorchProfile, Wants
 
 PACKAGE = EXTRA = "torch"
 OPTIONS = ("mode", "freeze", "layout", "onednn", "isa", "cudnn_benchmark", "copy")
 
-_ON_OFF = {"on": True, "off": False}
 _MODES = {name: name for name in ("eager", "compile", "graph", "compile-graph")}
 _LAYOUTS = {"contiguous": False, "channels_last": True}
 _TYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
@@ -148,12 +147,12 @@ def _understood(model: Model, target: Target, quantized: bool = False) -> tuple[
         precision,
         getattr(torch, _TYPES[precision]),
         mode,
-        bool(choose(target, "freeze", _ON_OFF, "on" if kind == "cpu" else "off")),
+        bool(choose(target, "freeze", ON_OFF, "on" if kind == "cpu" else "off")),
         bool(choose(target, "layout", _LAYOUTS, "contiguous")),
-        bool(choose(target, "copy", _ON_OFF, "on")),
+        bool(choose(target, "copy", ON_OFF, "on")),
         target.threads or _usual_threads(),
-        bool(choose(target, "onednn", _ON_OFF, "on")),
-        bool(choose(target, "cudnn_benchmark", _ON_OFF, "off")),
+        bool(choose(target, "onednn", ON_OFF, "on")),
+        bool(choose(target, "cudnn_benchmark", ON_OFF, "off")),
     )
 
 

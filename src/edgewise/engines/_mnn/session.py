@@ -12,7 +12,7 @@ import numpy as np
 from ...core.errors import EngineFailure, InputError, Unavailable, Unsupported
 from ...core.protocols import Array, Feeds, Outputs
 from ...core.types import Model, OpTime, Ran, Target, Tensor
-from .._target import check_feeds, choose
+from .._target import ON_OFF, check_feeds, choose
 
 # MNN's own numbers: it takes strings for some of these, and silently ignores them for others.
 FORWARD = {"cpu": 0, "metal": 1, "cuda": 2, "opencl": 3, "nn": 5, "vulkan": 7}
@@ -23,7 +23,6 @@ _MEMORY = {"normal": 0, "low": 2}
 _POWER = {"normal": 0, "high": 1, "low": 2}
 _WINOGRAD = {"small": 1, "large": 3, "off": 0}
 _DYNAMIC = {"0": 0, "1": 1, "2": 2}
-_ON_OFF = {"on": True, "off": False}
 _HINT_WINOGRAD, _HINT_DYNAMIC = 3, 5
 _DEBUG, _RELEASE, _RESIZE_LATER = 0, 1, 7
 _INFO_DEVICE, INFO_RESIZE = 2, 3
@@ -67,7 +66,7 @@ class Mnn:
         net.setSessionMode(_RESIZE_LATER)
         net.setSessionHint(_HINT_WINOGRAD, choose(target, "winograd", _WINOGRAD, "small"))
         net.setSessionHint(_HINT_DYNAMIC, choose(target, "dynamic", _DYNAMIC, "0"))
-        self._copies = bool(choose(target, "copy", _ON_OFF, "on"))
+        self._copies = bool(choose(target, "copy", ON_OFF, "on"))
         config: dict[str, object] = {
             "backend": FORWARD[device],
             "precision": _PRECISION[target.precision or "fp32"],

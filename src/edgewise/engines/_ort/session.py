@@ -18,12 +18,11 @@ import numpy as np
 from ...core.errors import EngineFailure, InputError, Unavailable, Unsupported
 from ...core.protocols import Array, Feeds, Outputs
 from ...core.types import Model, OpTime, Ran, Target
-from .._target import check_feeds, choose
+from .._target import ON_OFF, check_feeds, choose
 
 CPU = "CPUExecutionProvider"
 XNNPACK = "XnnpackExecutionProvider"
 OPTIONS = ("optimize", "spin", "arena", "inter")
-ON_OFF = {"on": True, "off": False}
 _LEVELS = {
     "none": "ORT_DISABLE_ALL",
     "basic": "ORT_ENABLE_BASIC",
