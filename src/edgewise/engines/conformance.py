@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -55,6 +55,8 @@ class Bench:
     engine: Any
     device: str | None
     scratch: Path
+    # Conversions, by what they are made from: many checks open the same case.
+    made: dict[str, Model] = field(default_factory=dict)
 
     def record(self, case: Case) -> Model:
         path = self.scratch / f"{case.name}.onnx"
@@ -73,7 +75,10 @@ class Bench:
         if not hasattr(self.engine, "convert"):
             return record
         sized = fixed(record, {name: array.shape for name, array in feeds.items()})
-        return converted(self.name, sized, target, tempfile.mkdtemp(dir=self.scratch))
+        key = repr((sized, target.options))
+        if key not in self.made:
+            self.made[key] = converted(self.name, sized, target, tempfile.mkdtemp(dir=self.scratch))
+        return self.made[key]
 
 
 @dataclass(frozen=True, slots=True)
