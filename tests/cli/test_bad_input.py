@@ -104,7 +104,7 @@ def test_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["resnet5000", "no/such/file.onnx", "x" * 300, "y/" * 3000, "tiny\n"])
 def test_neither_a_file_nor_a_network(name: str) -> None:
-    _refused(2, "bench", name, "--on", "null", says="built in: ")
+    _refused(2, "bench", name, "--on", "null", says="no built-in network of that name")
 
 
 def test_an_operator_nobody_has(save: Save) -> None:

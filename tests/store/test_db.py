@@ -184,7 +184,7 @@ def test_only_what_a_dead_process_left_can_be_claimed(store: Store, path: Path) 
 
 def test_another_process_of_the_same_number_is_not_the_owner(store: Store) -> None:
     number = _begin(store)
-    store._connection.execute("UPDATE results SET owner = ?", (f"{os.getpid()}:1.00",))
+    store.connection.execute("UPDATE results SET owner = ?", (f"{os.getpid()}:1.00",))
     assert store.claim(number)
 
 
@@ -271,8 +271,8 @@ def test_no_store_to_read(path: Path) -> None:
 def test_a_full_disk_costs_only_what_did_not_fit(store: Store, path: Path) -> None:
     number = _begin(store)
     store.add(number, START)
-    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
-    store._connection.execute(f"PRAGMA max_page_count = {pages + 20}")
+    pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
+    store.connection.execute(f"PRAGMA max_page_count = {pages + 20}")
     saved = 0
     part = Round(0, False, 1, 2, tuple(range(1000)))
     with pytest.raises(StoreError, match="full") as caught:
@@ -287,7 +287,7 @@ def test_a_full_disk_costs_only_what_did_not_fit(store: Store, path: Path) -> No
     assert isinstance(found, Measurement)
     assert found.rounds == (part,) * saved
     # Space again: the same connection goes on.
-    store._connection.execute("PRAGMA max_page_count = 1000000")
+    store.connection.execute("PRAGMA max_page_count = 1000000")
     store.add(number, part)
     found = _read(path, number)
     assert isinstance(found, Measurement)
@@ -341,12 +341,12 @@ def test_processes_writing_at_once_lose_nothing(path: Path, writers: int) -> Non
 
 def test_a_reader_is_not_kept_waiting_by_a_writer(store: Store, path: Path) -> None:
     _begin(store)
-    store._connection.execute("BEGIN IMMEDIATE")
+    store.connection.execute("BEGIN IMMEDIATE")
     begin = time.monotonic()
     with Store.__new__(Store) as reader:
         reader.path = str(path)
-        reader._connection = sqlite3.connect(path, isolation_level=None)
-        reader._connection.row_factory = sqlite3.Row
+        reader.connection = sqlite3.connect(path, isolation_level=None)
+        reader.connection.row_factory = sqlite3.Row
         assert len(list(reader.results())) == 1
     assert time.monotonic() - begin < 5
-    store._connection.execute("ROLLBACK")
+    store.connection.execute("ROLLBACK")

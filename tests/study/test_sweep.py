@@ -150,7 +150,7 @@ def test_resume_goes_on_with_what_a_dead_process_left(cell: Callable[[str], Cell
     store.add(number, part)
     # While its owner lives it is left alone, and not shown for finished.
     assert list(sweep([found], store, Seen(), resume=True)) == []
-    store._connection.execute("UPDATE results SET owner = '1:0.00'")
+    store.connection.execute("UPDATE results SET owner = '1:0.00'")
     (result,) = sweep([found], store, Seen(), resume=True)
     assert isinstance(result, Measurement)
     assert len(result.samples_ns) == 3

@@ -9,7 +9,7 @@ from ..core.errors import InputError, Unavailable
 from ..core.text import parse_placement
 from ..core.types import Failure, Machine, Model, Scenario, Target
 from ..measure.cell import Cell
-from ..study.prepare import Limits, cell, default_targets, find_model
+from ..study.prepare import Limits, cell, default_targets, expand, find_model
 from ..study.survey import EngineFacts, survey
 
 # What a worker may allocate unless told otherwise: a model that claims more than the machine has must not take it down.
@@ -60,6 +60,7 @@ def request(
         raise Unavailable("no engine is installed", "pip install 'edgewise[all]'")
     if limits.memory_bytes is None and machine.memory_bytes is not None:
         limits = replace(limits, memory_bytes=int(machine.memory_bytes * MEMORY_SHARE))
+    models = expand(models)
     found = tuple(find_model(name, limits) for name in models)
     if len({model.label for model in found}) < len(found):
         # Files of the same name in different folders: what was typed tells them apart.

@@ -70,7 +70,7 @@ def _add(parser: argparse.ArgumentParser, run: Callable[..., Any]) -> None:
             parser.add_argument(flag, help=text, action="store_true", dest=name)
             continue
         parser.add_argument(
-            flag,
+            *(("-o", flag) if name == "output" else (flag,)),
             help=text,
             type=kind,
             dest=name,

@@ -76,6 +76,12 @@ def _pairs(pieces: list[str], what: str) -> list[tuple[str, str]]:
     return pairs
 
 
+def parse_call(text: str, what: str) -> tuple[str, list[tuple[str, str]]]:
+    """`name(key=value, ...)` or `name`: the name and its pairs."""
+    name, pieces = _call(text, what)
+    return name, _pairs(pieces, f"{what} {name!r}")
+
+
 def _cores(text: str | None) -> tuple[int, ...]:
     return tuple(int(core) for core in text.split("+")) if text else ()
 
@@ -163,8 +169,8 @@ def placement_text(placement: Placement) -> str:
 def parse_recipe(text: str) -> Recipe:
     steps = []
     for piece in split_outside(text, "|"):
-        name, pieces = _call(piece, "recipe step")
-        steps.append(Step(name, tuple(_pairs(pieces, f"recipe step {name!r}"))))
+        name, pairs = parse_call(piece, "recipe step")
+        steps.append(Step(name, tuple(pairs)))
     return Recipe(tuple(steps))
 
 
@@ -193,9 +199,9 @@ _SCENARIO_FIELDS = {f.name: f for f in fields(Scenario) if f.name != "kind"}
 
 
 def parse_scenario(text: str) -> Scenario:
-    kind, pieces = _call(text, "scenario")
+    kind, pairs = parse_call(text, "scenario")
     values: dict[str, object] = {}
-    for key, value in _pairs(pieces, f"scenario {kind!r}"):
+    for key, value in pairs:
         if key not in _SCENARIO_FIELDS:
             raise InputError(f"a scenario has no {key!r}; it has {', '.join(_SCENARIO_FIELDS)}")
         if key == "contention":

@@ -30,7 +30,35 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
+class Preprocess:
+    """How an image becomes a model's input. An image is 8 bits, RGB; its values are divided by `divide` first.
+
+    The shorter side is brought to `resize`, the middle of `crop` is cut out; `squash` resizes to `crop` at once,
+    whatever the proportions. 0 leaves the size alone. Mean and deviation are those of the channels in `order`. Class 0
+    of the data is output `label_offset` of the model.
+    """
+
+    resize: int = 0
+    crop: int = 0
+    squash: bool = False
+    interpolation: Literal["nearest", "bilinear", "bicubic"] = "bilinear"
+    divide: float = 255.0
+    mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    std: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    order: Literal["rgb", "bgr"] = "rgb"
+    layout: Literal["nchw", "nhwc"] = "nchw"
+    label_offset: int = 0
+
+    def __str__(self) -> str:
+        from .preprocess import preprocess_text
+
+        return preprocess_text(self)
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
+    """`preprocess` and `data` (the built-in data it was trained for) are what the file itself says of them."""
+
     digest: str
     path: str
     inputs: tuple[Tensor, ...]
@@ -39,6 +67,8 @@ class Model:
     recipe: str | None = None
     parent: str | None = None
     label: str = ""
+    preprocess: Preprocess | None = None
+    data: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,15 @@ class Bench:
         profiled.close()
         return {"ops": to_json(ops), "plain_ns": took[0][warmup:], "instrumented_ns": took[1][warmup:]}
 
+    def examine(self, model: Mapping[str, Any], data: str, labels: str | None, preprocess: str) -> None:
+        """After `open`: the labelled images `answer` is asked about."""
+        from .answering import Examination
+
+        self._examination = Examination(self._executables[0], from_json(Model, model), data, labels, preprocess)
+
+    def answer(self, indices: list[int]) -> Any:
+        return to_json(self._examination.answer(indices))
+
     def serve(self, exclude: list[int]) -> Any:
         """Answer requests until the parent says stop. The samples are the parent's: it knows the intended times."""
         from .serving import answer_requests
@@ -155,4 +164,4 @@ def _import(target: Target) -> None:
     engine.version()
 
 
-OPERATIONS = ("call", "open", "save_outputs", "round", "profile", "serve")
+OPERATIONS = ("call", "open", "save_outputs", "round", "profile", "examine", "answer", "serve")

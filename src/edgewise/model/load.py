@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
-from ..core.types import Model, Tensor
+from ..core.preprocess import parse_preprocess
+from ..core.types import Model, Preprocess, Tensor
 
 _QUANTIZED = (
     "QuantizeLinear",
@@ -50,6 +51,7 @@ def _described(file: Path) -> Model:
             raise InputError(f"input {tensor.name!r} of {file.name} has an empty or negative dimension: {shown}")
     if not outputs:
         raise InputError(f"{file.name} has no outputs, so there is nothing to run")
+    said = {prop.key: prop.value for prop in proto.metadata_props}
     return Model(
         digest=_digest(file, external),
         path=str(file.resolve()),
@@ -57,7 +59,17 @@ def _described(file: Path) -> Model:
         outputs=outputs,
         precision=_precision(proto),
         label=file.stem,
+        preprocess=_preprocess(said.get("preprocess")),
+        data=said.get("data"),
     )
+
+
+def _preprocess(text: str | None) -> Preprocess | None:
+    """What the file says of its images; other programs may use the same key for something else."""
+    try:
+        return parse_preprocess(text) if text else None
+    except InputError:
+        return None
 
 
 def _parse(file: Path) -> Any:

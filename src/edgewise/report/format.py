@@ -7,6 +7,7 @@ from typing import Any
 
 MISSING = "n/a"
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
+_AMOUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1, ""))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 
 
@@ -35,6 +36,12 @@ def size(count: float) -> str:
     return f"{figures(count / scale)} {unit}"
 
 
+def amount(count: float) -> str:
+    """Of things without a unit: 4.09 G multiply-adds."""
+    scale, unit = next(((s, u) for s, u in _AMOUNTS if count >= s), _AMOUNTS[-1])
+    return f"{figures(count / scale)} {unit}" if unit else f"{count:,}"
+
+
 def percent(share: float) -> str:
     return f"{figures(share * 100, 2)} %"
 
@@ -43,6 +50,15 @@ def error(value: float) -> str:
     if value == 0:
         return "exact"
     return f"{value:.0e}" if math.isfinite(value) else "not finite"
+
+
+def points(difference: float) -> str:
+    """A difference of two shares, in percentage points."""
+    return f"{difference * 100:+.2f}"
+
+
+def p_value(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def frequency(hz: float) -> str:
@@ -64,12 +80,26 @@ def cell(value: Any, unit: str) -> str:
             return f"[{value[0]:.2f}, {value[1]:.2f}]"
         case "bytes":
             return size(value)
+        case "amount":
+            return amount(value)
+        case "number":
+            return figures(value)
         case "rate":
             return f"{figures(value)}/s"
         case "count":
             return f"{value:,}"
         case "share":
             return percent(value)
+        case "accuracy":
+            return f"{value * 100:.2f} %"
+        case "accuracy_range":
+            return f"[{value[0] * 100:.2f}, {value[1] * 100:.2f}]"
+        case "points":
+            return points(value)
+        case "points_range":
+            return f"[{value[0] * 100:+.2f}, {value[1] * 100:+.2f}]"
+        case "p":
+            return p_value(value)
         case "error":
             return error(value)
         case _:

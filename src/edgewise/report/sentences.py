@@ -40,6 +40,11 @@ def _claim(v: Values) -> str:
     return f"p{_number(v['p']) * 100:g} ≤ {format.time(_number(v['bound_ns']))}"
 
 
+def _p(v: Values) -> str:
+    shown = format.p_value(_number(v["p"]))
+    return shown if shown.startswith("<") else f"= {shown}"
+
+
 # code -> (sentence, remedy or None)
 _SENTENCES: Mapping[str, tuple[Callable[[Values], str], str | None]] = {
     "fastest": (lambda v: f"{v['target']} is fastest at {format.time(_number(v['p50_ns']))}", None),
@@ -148,6 +153,38 @@ _SENTENCES: Mapping[str, tuple[Callable[[Values], str], str | None]] = {
             f"{v['operator']} ({v['node']}) falls back to {v['device']}" + (f": {v['reason']}" if v["reason"] else "")
         ),
         None,
+    ),
+    "accuracy_differs": (
+        lambda v: (
+            f"{v['other']} is right {'more' if _number(v['difference']) > 0 else 'less'} often than {v['baseline']}: "
+            f"{format.points(_number(v['difference']))} points "
+            f"{format.cell((v['low'], v['high']), 'points_range')}, p {_p(v)}"
+        ),
+        None,
+    ),
+    "accuracy_alike": (
+        lambda v: (
+            f"no difference in accuracy detectable between {v['other']} and {v['baseline']}: "
+            f"{format.points(_number(v['difference']))} points "
+            f"{format.cell((v['low'], v['high']), 'points_range')}, p {_p(v)}"
+        ),
+        None,
+    ),
+    "not_counted": (
+        lambda v: (
+            f"not in the sums: {v['reason']}"
+            if v["count"] == 1
+            else f"{v['count']} of them not in the sums: {v['reason']}"
+        ),
+        None,
+    ),
+    "folded_parameters": (
+        lambda v: f"{v['parameters']:,} in the graph; {v['declared']:,} before some were folded into others",
+        None,
+    ),
+    "layers_cut": (
+        lambda v: f"the {v['shown']} that do the most, of {v['layers']} nodes",
+        "all of them, in order: --all",
     ),
     "contention": (lambda v: f"measured beside competing processes: {v['contention']}", None),
 }

@@ -19,7 +19,16 @@ _MARKS = {"note": ("•", "cyan"), "caution": ("!", "yellow"), "problem": ("✗"
 # Said about the whole table, not about one row of it.
 _VERDICTS = ("certified", "refuted", "undecided")
 _LEVELS = ("problem", "caution", "note")
-_HEADLINES = ("fastest", "most", "tie", "faster", "no_difference", "too_few_starts")
+_HEADLINES = (
+    "fastest",
+    "most",
+    "tie",
+    "faster",
+    "no_difference",
+    "too_few_starts",
+    "accuracy_differs",
+    "accuracy_alike",
+)
 
 
 def console(file: TextIO) -> Console:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import sys
 import time
-from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -15,17 +12,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import psutil
-
 from ..core.errors import StoreError
 from ..core.records import from_json, to_json
 from ..core.text import parse_placement, parse_scenario
 from ..core.types import Agreement, Failure, Machine, Measurement, Model, Ran, Result, Round, Start, Task
+from .blobs import pack, unpack
 from .migrations import migrate, refuse_foreign
+from .owner import alive, me
 
 # Another writer holds the lock for milliseconds; this long means it is stuck.
 _BUSY_MS = 30_000
-_SAME_START_S = 2.0
 _MAGIC = b"SQLite format 3\0"
 _ROUND_COLUMNS = tuple(f.name for f in fields(Round))
 
@@ -35,30 +31,30 @@ class Store:
         self.path = str(path)
         if not create and not Path(self.path).is_file():
             raise StoreError(f"there is no store {self.path}", f"edgewise bench MODEL --save {self.path}")
-        with self._guard():
+        with self.guard():
             if create:
                 Path(self.path).resolve().parent.mkdir(parents=True, exist_ok=True)
             _refuse_other_files(Path(self.path))
-            self._connection = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_MS / 1000)
+            self.connection = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_MS / 1000)
             try:
                 self._prepare()
             except BaseException:
-                self._connection.close()
+                self.connection.close()
                 raise
 
     def _prepare(self) -> None:
-        self._connection.row_factory = sqlite3.Row
-        self._connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-        self._connection.execute("PRAGMA foreign_keys = ON")
+        self.connection.row_factory = sqlite3.Row
+        self.connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        self.connection.execute("PRAGMA foreign_keys = ON")
         # Before anything that writes: somebody else's database is left as it is.
-        refuse_foreign(self._connection, self.path)
+        refuse_foreign(self.connection, self.path)
         # Readers and writers do not wait for each other, and a killed writer leaves a whole database.
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = NORMAL")
-        migrate(self._connection, self.path)
+        self.connection.execute("PRAGMA journal_mode = WAL")
+        self.connection.execute("PRAGMA synchronous = NORMAL")
+        migrate(self.connection, self.path)
 
     @contextmanager
-    def _guard(self) -> Iterator[None]:
+    def guard(self) -> Iterator[None]:
         """The one place where SQLite's errors, and the file system's, become ours."""
         try:
             yield
@@ -72,19 +68,19 @@ class Store:
             raise StoreError(f"{self.path} cannot be used: {reason}", hint) from None
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._guard():
-            self._connection.execute("BEGIN IMMEDIATE")
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        with self.guard():
+            self.connection.execute("BEGIN IMMEDIATE")
             try:
-                yield self._connection
-                self._connection.execute("COMMIT")
+                yield self.connection
+                self.connection.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
                 raise
 
     def close(self) -> None:
-        self._connection.close()
+        self.connection.close()
 
     def __enter__(self) -> Self:
         return self
@@ -95,7 +91,7 @@ class Store:
         self.close()
 
     def save_machine(self, machine: Machine) -> None:
-        with self._transaction() as db:
+        with self.transaction() as db:
             row = (machine.id, machine.label, json.dumps(to_json(machine)))
             db.execute("INSERT OR REPLACE INTO machines VALUES (?, ?, ?)", row)
 
@@ -108,7 +104,7 @@ class Store:
             model.parent,
             json.dumps(to_json(model)),
         )
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute("INSERT OR REPLACE INTO models VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def begin(
@@ -121,12 +117,12 @@ class Store:
         study: str = "bench",
     ) -> int:
         """A new result, running; its number."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             key = (task.digest, task.subject, str(task.placement), str(task.scenario), label, study)
             cursor = db.execute(
                 "INSERT INTO results (created_ns, task, subject, placement, scenario, label, study, machine, versions,"
                 " inputs, status, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'running', ?)",
-                (time.time_ns(), *key, machine, json.dumps(versions), inputs, _me()),
+                (time.time_ns(), *key, machine, json.dumps(versions), inputs, me()),
             )
             assert cursor.lastrowid is not None
             return cursor.lastrowid
@@ -139,18 +135,18 @@ class Store:
             values["agreement"] = json.dumps(to_json(part.agreement)) if part.agreement else None
             values["cores"] = json.dumps(part.cores)
         else:
-            values["samples_ns"] = _pack(part.samples_ns)
+            values["samples_ns"] = pack(part.samples_ns)
         columns = ", ".join(values)
         marks = ", ".join("?" for _ in values)
         ordinal = f"(SELECT count(*) FROM {table} WHERE result = {int(result)})"
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute(
                 f"INSERT INTO {table} (result, ordinal, {columns}) VALUES ({int(result)}, {ordinal}, {marks})",
                 tuple(values.values()),
             )
 
     def finish(self, result: int, failure: Failure | None = None) -> None:
-        with self._transaction() as db:
+        with self.transaction() as db:
             if failure is None:
                 db.execute("UPDATE results SET status = 'complete', owner = NULL WHERE id = ?", (result,))
             else:
@@ -165,8 +161,8 @@ class Store:
     ) -> tuple[int, str, Result] | None:
         """The newest result, measured alone, for exactly this task, machine, engine versions and inputs: number,
         status, record."""
-        with self._guard():
-            row = self._connection.execute(
+        with self.guard():
+            row = self.connection.execute(
                 "SELECT * FROM results WHERE study = 'bench' AND task = ? AND machine = ? AND versions = ?"
                 " AND inputs = ? ORDER BY id DESC LIMIT 1",
                 (task.digest, machine, json.dumps(versions), inputs),
@@ -175,26 +171,26 @@ class Store:
 
     def claim(self, result: int) -> bool:
         """Take over a result whose writer is gone; False where it is still being written."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             row = db.execute("SELECT status, owner FROM results WHERE id = ?", (result,)).fetchone()
-            if row["status"] != "running" or _alive(row["owner"]):
+            if row["status"] != "running" or alive(row["owner"]):
                 return False
-            db.execute("UPDATE results SET owner = ? WHERE id = ?", (_me(), result))
+            db.execute("UPDATE results SET owner = ? WHERE id = ?", (me(), result))
             return True
 
     def results(self) -> Iterator[tuple[int, int, str, Result]]:
         """Everything, oldest first: number, creation time, status, record. What nobody writes any more is
         `interrupted`: --resume goes on with it."""
-        with self._guard():
-            for row in self._connection.execute("SELECT * FROM results ORDER BY id").fetchall():
+        with self.guard():
+            for row in self.connection.execute("SELECT * FROM results ORDER BY id").fetchall():
                 status = row["status"]
-                if status == "running" and not _alive(row["owner"]):
+                if status == "running" and not alive(row["owner"]):
                     status = "interrupted"
                 yield row["id"], row["created_ns"], status, self._record(row)
 
     def machines(self) -> dict[str, Machine]:
-        with self._guard():
-            rows = self._connection.execute("SELECT facts FROM machines").fetchall()
+        with self.guard():
+            rows = self.connection.execute("SELECT facts FROM machines").fetchall()
             machines = [from_json(Machine, json.loads(row["facts"])) for row in rows]
             return {machine.id: machine for machine in machines}
 
@@ -204,8 +200,8 @@ class Store:
             reason = (row["stage"], row["error"], row["message"], row["hint"], row["stderr"] or "")
             return Failure(task, row["machine"], *reason, row["label"])
         select = "SELECT * FROM {} WHERE result = ? ORDER BY ordinal"
-        starts = tuple(map(_start, self._connection.execute(select.format("starts"), (row["id"],))))
-        rounds = tuple(map(_round, self._connection.execute(select.format("rounds"), (row["id"],))))
+        starts = tuple(map(_start, self.connection.execute(select.format("starts"), (row["id"],))))
+        rounds = tuple(map(_round, self.connection.execute(select.format("rounds"), (row["id"],))))
         versions = tuple((name, version) for name, version in json.loads(row["versions"]))
         complete = row["status"] == "complete"
         return Measurement(task, row["machine"], versions, row["inputs"], starts, rounds, complete, row["label"])
@@ -236,35 +232,4 @@ def _start(row: sqlite3.Row) -> Start:
 
 def _round(row: sqlite3.Row) -> Round:
     values = {name: row[name] for name in _ROUND_COLUMNS}
-    return Round(**(values | {"warmup": bool(row["warmup"]), "samples_ns": _unpack(row["samples_ns"])}))
-
-
-def _pack(samples: tuple[int, ...]) -> bytes:
-    numbers = array("q", samples)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers.tobytes()
-
-
-def _unpack(data: bytes) -> tuple[int, ...]:
-    numbers = array("q")
-    numbers.frombytes(data)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return tuple(numbers)
-
-
-def _me() -> str:
-    # The start time tells this process from a later one that got the same number.
-    return f"{os.getpid()}:{psutil.Process().create_time():.2f}"
-
-
-def _alive(owner: str | None) -> bool:
-    if not owner:
-        return False
-    number, _, created = owner.partition(":")
-    try:
-        # The system derives it from the time of boot, which moves a little when the clock is set.
-        return bool(abs(psutil.Process(int(number)).create_time() - float(created)) < _SAME_START_S)
-    except (psutil.NoSuchProcess, psutil.AccessDenied, ValueError):
-        return False
+    return Round(**(values | {"warmup": bool(row["warmup"]), "samples_ns": unpack(row["samples_ns"])}))

@@ -10,7 +10,9 @@ from ..core.errors import StoreError
 # "edge", so that `file lab.db` and we can tell a store from any other database.
 APPLICATION_ID = 0x65646765
 
-MIGRATIONS: tuple[str, ...] = (files("edgewise.store").joinpath("schema.sql").read_text(encoding="utf-8"),)
+MIGRATIONS: tuple[str, ...] = tuple(
+    files("edgewise.store").joinpath(script).read_text(encoding="utf-8") for script in ("schema.sql", "evaluations.sql")
+)
 
 
 def refuse_foreign(connection: sqlite3.Connection, path: str) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import hashlib
 import math
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from .. import engines, zoo
@@ -20,10 +22,13 @@ from ..measure.cell import Cell, Session
 from ..model import feeds
 from ..model.graph import fixed
 from ..system.machine import cpu_quota, physical_cores, usable_cores
-from . import home
+from ..zoo import pocket, pretrained
+from . import home, images
 from .survey import EngineFacts
 
 REFERENCE = Target("ort", "cpu", threads=1, options=(("optimize", "none"),))
+# Downloading and exporting a large network, on a slow line.
+_FETCHING_S = 1800.0
 
 # Conversions that failed, so that not every target of an engine waits for the same failure again.
 _UNCONVERTED: dict[str, EdgewiseError] = {}
@@ -41,17 +46,42 @@ class Limits:
     calibration: str | None = None
 
 
+def expand(names: Sequence[str]) -> tuple[str, ...]:
+    """Patterns of built-in names (`pocket/*`) written out; what a shell would have found as files is left to it."""
+    known = (*zoo.names(), *pocket.names())
+    found: list[str] = []
+    for name in names:
+        matching = [each for each in known if fnmatchcase(each, name)] if "*" in name or "?" in name else []
+        found += matching or [name]
+    return tuple(dict.fromkeys(found))
+
+
 def find_model(name: str, limits: Limits) -> Model:
-    """A file, or a built-in network by its name; parsed and checked in a worker."""
+    """A file, a built-in network by its name, or one from elsewhere (`timm:NAME`); parsed and checked in a worker."""
     path = Path(name)
-    there = os.path.exists(name)  # unlike Path.exists, also False for names no file system takes
-    if not there and name in zoo.names():
+    if os.path.exists(name):  # unlike Path.exists, also False for names no file system takes
+        pass
+    elif name in zoo.names():
         path = home.cache() / f"{name}.onnx"
         # Built anew each time: seconds at most, and never an older version's network.
         isolate.call("edgewise.zoo:export", timeout_s=limits.timeout_s, name=name, path=str(path))
-    elif not there:
+    elif name in pocket.names():
+        path = Path(pocket.path(name))
+    elif pretrained.named(name):
+        path = Path(
+            isolate.call(
+                "edgewise.zoo.pretrained:fetch",
+                timeout_s=max(limits.timeout_s, _FETCHING_S),
+                name=name,
+                folder=str(home.cache()),
+            )
+        )
+    else:
+        near = difflib.get_close_matches(name, (*zoo.names(), *pocket.names()), 3)
         raise InputError(
-            f"there is no file {name}, and no built-in network of that name; built in: {', '.join(zoo.names())}"
+            f"there is no file {name}, and no built-in network of that name"
+            + (f"; did you mean {' or '.join(near)}?" if near else ""),
+            "edgewise zoo",
         )
     inspect = "edgewise.model.load:inspect" if _onnx(path) else "edgewise.engines:inspect"
     found = isolate.call(
@@ -60,7 +90,9 @@ def find_model(name: str, limits: Limits) -> Model:
         memory_bytes=limits.memory_bytes,
         path=str(path),
     )
-    return from_json(Model, found)
+    model = from_json(Model, found)
+    # A file is called by its own name, whatever folder it is in; anything else by the name it was asked for.
+    return model if os.path.exists(name) else replace(model, label=name)
 
 
 def default_targets(found: Sequence[EngineFacts], machine: Machine, model: Model) -> Iterator[Target]:
@@ -186,7 +218,8 @@ def derived(model: Model, target: Target, machine: Machine, limits: Limits) -> M
     vnni = any(name in machine.isa for name in ("avx512_vnni", "avx_vnni")) or not any(
         name in machine.isa for name in ("avx2", "avx512f")
     )
-    calibration = _file_digest(limits.calibration) if limits.calibration else "seeded"
+    source = limits.calibration or images.own_calibration(model)
+    calibration = _file_digest(source) if source else "seeded"
     shapes = feeds.shapes(model, 1, limits.shapes)
     sizes = hashlib.sha256(repr(sorted(shapes.items())).encode()).hexdigest()[:8]
     path = home.cache() / f"{model.digest}-int8-{'8' if vnni else '7'}bit-{calibration}-{sizes}.onnx"
@@ -201,7 +234,7 @@ def derived(model: Model, target: Target, machine: Machine, limits: Limits) -> M
         shapes={name: list(shape) for name, shape in shapes.items()},
         path=str(path),
         vnni=vnni,
-        calibration=limits.calibration,
+        calibration=source,
     )
     return from_json(Model, made)
 

@@ -3,56 +3,65 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-# Name -> the module that builds it. Written out, so that knowing the names imports nothing.
-NETWORKS = {
-    "alexnet": "alexnet",
-    "densenet121": "densenet",
-    "densenet161": "densenet",
-    "densenet169": "densenet",
-    "densenet201": "densenet",
-    "inception_v3": "inception",
-    "inception_v4": "inception",
-    "mnasnet1_0": "mnasnet",
-    "mobilenet_v2": "mobilenet",
-    "nasnetalarge": "nasnet",
-    "nasnetamobile": "nasnet",
-    "pnasnet5large": "pnasnet",
-    "resnet18": "resnet",
-    "resnet34": "resnet",
-    "resnet50": "resnet",
-    "resnet101": "resnet",
-    "resnet152": "resnet",
-    "shufflenet_v2_x0_5": "shufflenet",
-    "shufflenet_v2_x1_0": "shufflenet",
-    "squeezenet1_0": "squeezenet",
-    "squeezenet1_1": "squeezenet",
-    "tiny": "tiny",
-    "vgg11": "vgg",
-    "vgg13": "vgg",
-    "vgg16": "vgg",
-    "vgg19": "vgg",
-    "xception": "xception",
-}
+from ..core.errors import InputError
+from .catalog import CATALOG
 
 
 @cache
 def names() -> tuple[str, ...]:
-    return tuple(sorted(NETWORKS))
+    return tuple(sorted(CATALOG))
 
 
-def export(name: str, path: str) -> str:
+def build(name: str, *, batch: int | None = None, **options: int | None) -> Any:
+    """The network `name` as an ONNX model; `size`, `classes` and `seed` where it has them, its own where None."""
+    if name not in CATALOG:
+        raise InputError(f"there is no built-in network {name!r}; built in: {', '.join(names())}", "edgewise zoo")
+    network = getattr(importlib.import_module(f"{__name__}.{CATALOG[name].family}"), name)
+    given = {key: value for key, value in options.items() if value is not None}
+    takes = inspect.signature(network).parameters
+    for key in given:
+        if key not in takes:
+            raise InputError(f"{name} has no {key}; it has {', '.join(takes)}")
+    for key, value in (("batch", batch), *given.items()):
+        least = 0 if key == "seed" else 1
+        if value is not None and value < least:
+            raise InputError(f"{key} must be at least {least}, found {value}")
+    try:
+        model = network(**given)
+    except ValueError as error:
+        raise InputError(f"{name} cannot be built: {error}") from None
+    if batch is not None:
+        for value in (*model.graph.input, *model.graph.output):
+            value.type.tensor_type.shape.dim[0].dim_value = batch
+    return model
+
+
+def export(
+    name: str,
+    path: str,
+    batch: int | None = None,
+    size: int | None = None,
+    classes: int | None = None,
+    seed: int | None = None,
+) -> str:
     """Build the network `name` and write it to `path`, which comes back."""
     import onnx
 
-    module = importlib.import_module(f"{__name__}.{NETWORKS[name]}")
-    model = getattr(module, name)()
+    model = build(name, batch=batch, size=size, classes=classes, seed=seed)
     target = Path(path)
     # Written beside and renamed, so that a half-written file is never taken for a model.
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
-    onnx.save(model, str(part))
-    part.replace(target)
+    try:
+        onnx.save(model, str(part))
+        part.replace(target)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
     return str(target)

@@ -77,7 +77,7 @@ def inception_v3(classes: int = 1000, size: int = 299, seed: int = 0) -> Any:
     )
     for _ in range(2):
         x = _v3_c(net, x)
-    return net.model(net.linear(net.global_pool(x), classes))
+    return net.model(net.linear(net.global_pool(x), classes), preprocess="inception")
 
 
 def _v4_stem(net: Net) -> Value:
@@ -132,4 +132,4 @@ def inception_v4(classes: int = 1000, size: int = 299, seed: int = 0) -> Any:
     )
     for _ in range(3):
         x = _v4_c(net, x)
-    return net.model(net.linear(net.global_pool(x), classes))
+    return net.model(net.linear(net.global_pool(x), classes), preprocess="inception")

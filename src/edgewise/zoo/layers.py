@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from .moments import Floats, Moments, concat
+from ..core.preprocess import parse_preprocess
+from ..core.types import Preprocess
+from .moments import Floats, Moments, concat, silu
 from .weights import filters, rounded, seen
 
 OPSET = 17
@@ -29,6 +31,21 @@ class Value:
     height: int
     width: int
     moments: Moments
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.channels, self.height, self.width
+
+
+class Output(Protocol):
+    """What a network may return."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def channels(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
 
 
 class Net:
@@ -84,6 +101,7 @@ class Net:
         stride: int = 1,
         *,
         groups: int = 1,
+        dilation: int = 1,
         pad: Pad = None,
         then: Literal["norm", "bias", "nothing"] = "norm",
         gain: float = 1.0,
@@ -93,11 +111,12 @@ class Net:
         `gain`: the deviation of what comes out.
         """
         height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
-        pads = _pads(pad, height, width)
+        tall, wide = ((taps - 1) * dilation + 1 for taps in (height, width))
+        pads = _pads(pad, tall, wide)
         label = f"conv_{self.label()}"
-        down, along = (_steps(*side, stride) for side in _sides(x, height, width, pads))
-        rows = seen(x.height, height, stride, pads[0], down)
-        columns = seen(x.width, width, stride, pads[1], along)
+        down, along = (_steps(*side, stride) for side in _sides(x, tall, wide, pads))
+        rows = seen(x.height, tall, stride, pads[0], down)[::dilation]
+        columns = seen(x.width, wide, stride, pads[1], along)[::dilation]
         places = np.outer(rows, columns).ravel()
         weight, mean = filters(self.random, x.moments, out, height * width, groups, places, gain)
         names = [x.name, self.constant(f"{label}.weight", weight.reshape(out, -1, height, width))]
@@ -107,7 +126,8 @@ class Net:
             mean = beta
         self.parameters += weight.size + {"norm": 2, "bias": 1, "nothing": 0}[then] * out
         strides, window = [stride, stride], [height, width]
-        y = self.node("Conv", names, kernel_shape=window, strides=strides, pads=pads, group=groups)[0]
+        apart: dict[str, Any] = {"dilations": [dilation, dilation]} if dilation > 1 else {}
+        y = self.node("Conv", names, kernel_shape=window, strides=strides, pads=pads, group=groups, **apart)[0]
         return Value(y, out, down, along, Moments(mean, np.full(out, gain**2)))
 
     def linear(self, x: Value, out: int) -> Value:
@@ -149,8 +169,21 @@ class Net:
             self.constant("six", np.array(6, np.float32))
         return self.same("Clip", x, x.moments.relu(), "zero", "six")
 
+    def hard_swish(self, x: Value) -> Value:
+        return self.same("HardSwish", x, x.moments.through(lambda z: z * np.clip(z / 6 + 0.5, 0, 1)))
+
+    def hard_sigmoid(self, x: Value) -> Value:
+        moments = x.moments.through(lambda z: np.clip(z / 6 + 0.5, 0, 1))
+        return self.same("HardSigmoid", x, moments, alpha=1 / 6, beta=0.5)
+
+    def local_response(self, x: Value, size: int = 5, alpha: float = 1e-4, beta: float = 0.75) -> Value:
+        """Divided by what neighbouring channels hold; so little that the moments stay."""
+        return self.same("LRN", x, x.moments, size=size, alpha=alpha, beta=beta, bias=1.0)
+
     def max_pool(self, x: Value, kernel: int = 3, stride: int = 2, pad: Pad = 0, ceil: bool = False) -> Value:
-        return self._pool("MaxPool", x, x.moments.largest(kernel * kernel), kernel, stride, pad, ceil_mode=int(ceil))
+        # At every place: where networks do that, neighbours have seen much of the same, and have a part in common.
+        moments = x.moments.largest(kernel * kernel, common=1 / 3 if stride == 1 else 0.0)
+        return self._pool("MaxPool", x, moments, kernel, stride, pad, ceil_mode=int(ceil))
 
     def average_pool(self, x: Value, kernel: int = 3, stride: int = 1, pad: Pad = None, count: bool = False) -> Value:
         """`count`: zeros of the padding count as values."""
@@ -166,10 +199,11 @@ class Net:
         down, along = (_steps(room + up, window, stride) for room, window in _sides(x, kernel, kernel, pads))
         return Value(y, x.channels, down, along, moments)
 
-    def global_pool(self, x: Value) -> Value:
-        """The average over all places, flat."""
+    def global_pool(self, x: Value, flat: bool = True) -> Value:
+        """The average over all places."""
         pooled = self.node("GlobalAveragePool", [x.name])[0]
-        return Value(self.node("Flatten", [pooled])[0], x.channels, 1, 1, x.moments.overall())
+        name = self.node("Flatten", [pooled])[0] if flat else pooled
+        return Value(name, x.channels, 1, 1, x.moments.overall())
 
     def flatten(self, x: Value) -> Value:
         return self.same("Flatten", x, x.moments)
@@ -177,18 +211,102 @@ class Net:
     def add(self, x: Value, y: Value) -> Value:
         return self.same("Add", x, x.moments.plus(y.moments), y.name)
 
+    def multiply(self, x: Value, gate: Value) -> Value:
+        """`gate`: as many places as `x`, or one for all."""
+        return self.same("Mul", x, x.moments.times(gate.moments), gate.name)
+
     def concat(self, *parts: Value) -> Value:
         name = self.node("Concat", [part.name for part in parts], axis=1)[0]
         channels = sum(part.channels for part in parts)
         return replace(parts[0], name=name, channels=channels, moments=concat([part.moments for part in parts]))
 
-    def model(self, x: Value) -> Any:
-        """The finished model, which returns `x`, the output of the last node."""
-        self.graph.node[-1].output[0] = "logits"
-        shape = ["batch", x.channels]
-        self.graph.output.append(helper.make_tensor_value_info("logits", TensorProto.FLOAT, shape))
-        helper.set_model_props(self.proto, {"parameters": str(self.parameters)})
+    # Layers of detectors, of images made, and of transformers.
+
+    def silu(self, x: Value) -> Value:
+        inner = self.node("Sigmoid", [x.name])[0]
+        return self.same("Mul", x, x.moments.through(silu), inner)
+
+    def leaky_relu(self, x: Value, slope: float = 0.1) -> Value:
+        # The largest of several values is hardly ever negative: for pooling it is what a ReLU would give.
+        moments = replace(x.moments.through(lambda z: np.maximum(z, slope * z)), raw=x.moments)
+        return self.same("LeakyRelu", x, moments, alpha=slope)
+
+    def instance_norm(self, x: Value) -> Value:
+        """Each channel of each image brought to mean zero and variance one."""
+        label = f"instancenormalization_{self.label()}"
+        beta = self._beta(x.channels)
+        self.parameters += 2 * x.channels
+        scale = self.constant(f"{label}.scale", np.ones(x.channels, np.float32))
+        bias = self.constant(f"{label}.bias", rounded(beta))
+        return self.same("InstanceNormalization", x, Moments.of(beta), scale, bias, epsilon=1e-5)
+
+    def twice(self, x: Value) -> Value:
+        """Twice the height and width: each value four times."""
+        scales = self.shared("twice", [1, 1, 2, 2])
+        modes: dict[str, Any] = {
+            "mode": "nearest",
+            "coordinate_transformation_mode": "asymmetric",
+            "nearest_mode": "floor",
+        }
+        name = self.node("Resize", [x.name, "", scales], **modes)[0]
+        # In the windows to come equal values add up: of nine, about as if they varied twice as much.
+        moments = Moments(x.moments.mean, 2 * x.moments.variance)
+        return replace(x, name=name, height=2 * x.height, width=2 * x.width, moments=moments)
+
+    def halves(self, x: Value) -> tuple[Value, Value]:
+        """The first half of the channels, and the second."""
+        half = x.channels // 2
+        sizes = self.constant(f"split_{self.label()}.sizes", np.array([half, half]))
+        names = self.node("Split", [x.name, sizes], outputs=2, axis=1)
+        parts = [x.moments.take(every) for every in np.arange(x.channels).reshape(2, half)]
+        first, second = (
+            replace(x, name=name, channels=half, moments=part) for name, part in zip(names, parts, strict=True)
+        )
+        return first, second
+
+    def shared(self, name: str, value: float | list[float]) -> str:
+        """A constant that several nodes have."""
+        if not any(tensor.name == name for tensor in self.graph.initializer):
+            self.constant(name, np.array(value, np.float32))
+        return name
+
+    def needs_multiple_of(self, side: int) -> None:
+        """Where halves are to meet again, no place may be lost on the way."""
+        if self.input.height % side:
+            raise ValueError(f"its size must be a multiple of {side}, found {self.input.height}")
+
+    def model(self, logits: Value | None = None, *, preprocess: str = "imagenet", **outputs: Output) -> Any:
+        """The finished model. A classifier returns its logits, any other network what it calls `outputs`.
+
+        `preprocess`: the usual one its images go through, here brought to the size of the input.
+        """
+        named: dict[str, Output] = {"logits": logits, **outputs} if logits else outputs
+        renamed = {output.name: name for name, output in named.items()}
+        for node in self.graph.node:
+            for names in (node.input, node.output):
+                for index, name in enumerate(names):
+                    if name in renamed:
+                        names[index] = renamed[name]
+        for name, output in named.items():
+            shape = ["batch", output.channels] if output is logits else ["batch", *output.shape]
+            self.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+        images = _preprocess(preprocess, self.input.height, squash=logits is None)
+        helper.set_model_props(self.proto, {"parameters": str(self.parameters), "preprocess": str(images)})
         return self.proto
+
+
+def same(x: Value, kernel: int, stride: int) -> Pads:
+    """Padding that leaves ceil(size / stride): where the sum is odd, the larger part comes last."""
+    total = max(kernel - (stride if x.height % stride == 0 else x.height % stride), 0)
+    before = total // 2
+    return before, before, total - before, total - before
+
+
+def _preprocess(text: str, size: int, squash: bool) -> Preprocess:
+    """The usual one, in its own proportion of resizing to cropping; `squash` keeps what lies near the edges."""
+    usual = parse_preprocess(text)
+    resize = 0 if squash or not usual.crop else round(size * usual.resize / usual.crop)
+    return replace(usual, resize=resize, crop=size, squash=squash or not usual.crop)
 
 
 def _pads(pad: Pad, height: int, width: int) -> Pads:

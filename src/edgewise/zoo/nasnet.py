@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .layers import Net, Pads, Value
-
-
-def same(x: Value, kernel: int, stride: int) -> Pads:
-    """Padding that leaves ceil(size / stride): where the sum is odd, the larger part comes last."""
-    total = max(kernel - (stride if x.height % stride == 0 else x.height % stride), 0)
-    before = total // 2
-    return before, before, total - before, total - before
+from .layers import Net, Value, same
 
 
 def separable(net: Net, x: Value, out: int, kernel: int, stride: int = 1) -> Value:
@@ -88,7 +81,7 @@ def _nasnet(net: Net, stem: int, filters: int, repeats: int, skip: bool, classes
             before, x = (before if skip else x), _reduction(net, left, right, out)
         for _ in range(repeats):
             before, x = x, _normal(net, x, before, out)
-    return net.model(net.linear(net.global_pool(net.relu(x)), classes))
+    return net.model(net.linear(net.global_pool(net.relu(x)), classes), preprocess="inception")
 
 
 def nasnetalarge(classes: int = 1000, size: int = 331, seed: int = 0) -> Any:

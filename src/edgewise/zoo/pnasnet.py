@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .layers import Net, Value
-from .nasnet import fitted, same, separable
+from .layers import Net, Value, same
+from .nasnet import fitted, separable
 
 # Channels and strides of the cells after the stem.
 _CELLS = (*[(216, 1)] * 4, (432, 2), *[(432, 1)] * 3, (864, 2), *[(864, 1)] * 3)
@@ -35,4 +35,4 @@ def pnasnet5large(classes: int = 1000, size: int = 331, seed: int = 0) -> Any:
     for out, stride in ((108, 2), *_CELLS):
         left = fitted(net, before, x, out)
         before, x = x, _cell(net, left, net.conv(net.relu(x), out), out, stride)
-    return net.model(net.linear(net.global_pool(net.relu(x)), classes))
+    return net.model(net.linear(net.global_pool(net.relu(x)), classes), preprocess="inception")

@@ -10,17 +10,6 @@ import numpy as np
 from .layers import Net, Value
 
 
-def _halves(net: Net, x: Value) -> tuple[Value, Value]:
-    half = x.channels // 2
-    sizes = net.constant(f"split_{net.label()}.sizes", np.array([half, half]))
-    first, second = net.node("Split", [x.name, sizes], outputs=2, axis=1)
-    every = np.arange(x.channels)
-    return (
-        replace(x, name=first, channels=half, moments=x.moments.take(every[:half])),
-        replace(x, name=second, channels=half, moments=x.moments.take(every[half:])),
-    )
-
-
 def _shuffle(net: Net, x: Value) -> Value:
     """One channel of each half in turn: the pair of halves turned over."""
     half = x.channels // 2
@@ -35,7 +24,7 @@ def _shuffle(net: Net, x: Value) -> Value:
 def _unit(net: Net, x: Value, out: int, stride: int) -> Value:
     half = out // 2
     if stride == 1:
-        kept, x = _halves(net, x)
+        kept, x = net.halves(x)
     else:
         kept = net.relu(net.conv(net.conv(x, x.channels, 3, stride, groups=x.channels), half))
     y = net.relu(net.conv(x, half))

@@ -34,4 +34,4 @@ def xception(classes: int = 1000, size: int = 299, seed: int = 0) -> Any:
     x = _block(net, x, (728, 1024), 2)
     x = net.relu(_separable(net, x, 1536))
     x = net.relu(_separable(net, x, 2048))
-    return net.model(net.linear(net.global_pool(x), classes))
+    return net.model(net.linear(net.global_pool(x), classes), preprocess="inception")

@@ -5,6 +5,7 @@ from .dependence import Dependence, dependence
 from .drift import Drift, drift
 from .modes import Mode, Modes, modes
 from .paired import Ratio, ratio
+from .proportions import Discordance, wilson
 from .quantile import Interval, carries, floor, interval, quantile
 from .steady import steady
 from .stopping import Decision, Stopping, interval_at_stop
@@ -14,6 +15,7 @@ __all__ = [
     "Certificate",
     "Decision",
     "Dependence",
+    "Discordance",
     "Drift",
     "Interval",
     "Mode",
@@ -31,4 +33,5 @@ __all__ = [
     "quantile",
     "ratio",
     "steady",
+    "wilson",
 ]

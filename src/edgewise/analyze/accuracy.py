@@ -1,0 +1,167 @@
+"""How often models are right: shares with intervals, precision, recall and F1, and pairs on the same images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import stats
+from ..core.evaluation import KEPT, Evaluation
+from ..core.types import Column, Finding, Section
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+COLUMNS = (
+    Column("data"),
+    Column("model"),
+    Column("target"),
+    Column("top1", "accuracy"),
+    Column("interval", "accuracy_range"),
+    Column("top5", "accuracy", 4),
+    Column("precision", "accuracy", 5),
+    Column("recall", "accuracy", 6),
+    Column("f1", "accuracy", 3),
+    Column("f1_interval", "accuracy_range", 7),
+    Column("than", "text", 2),
+    Column("difference", "points", 1),
+    Column("difference_interval", "points_range", 2),
+    Column("p", "p", 2),
+    Column("images", "count", 1),
+    Column("decode", "ns", 8),
+    Column("prepare", "ns", 8),
+    Column("run", "ns", 8),
+)
+# Resamples of the images an interval of F1 is taken from, and the seed that makes it the same each time.
+_RESAMPLES, _SEED = 500, 0
+# Below this probability two models are called different.
+_LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Labels and answers of an evaluation as arrays, and what follows from them."""
+
+    labels: Ints
+    ranked: Ints
+
+    @classmethod
+    def of(cls, evaluation: Evaluation) -> Outcome:
+        labels = np.array([label for part in evaluation.answers for label in part.labels], np.int64)
+        ranked = np.array([row for part in evaluation.answers for row in part.ranked], np.int64)
+        return cls(labels, ranked)
+
+    @property
+    def right(self) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = self.ranked[:, 0] == self.labels
+        return found
+
+    def within(self, count: int) -> int:
+        """How many images have the right class among the first `count`."""
+        return int((self.ranked[:, :count] == self.labels[:, None]).any(axis=1).sum())
+
+    def by_class(self, chosen: Ints | None = None) -> tuple[Ints, Floats, Floats, Floats]:
+        """The classes there are images of; precision, recall and F1 of each. `chosen`: of these images only."""
+        labels, answers = self.labels, self.ranked[:, 0]
+        if chosen is not None:
+            labels, answers = labels[chosen], answers[chosen]
+        most = int(max(labels.max(), answers.max())) + 1
+        actual = np.bincount(labels, minlength=most)
+        # An answer below 0 is one the data has no class for (a background class, by the label offset).
+        claimed = np.bincount(answers[answers >= 0], minlength=most)
+        right = np.bincount(labels[labels == answers], minlength=most)
+        classes = np.flatnonzero(actual)
+        recall = right[classes] / actual[classes]
+        precision = right[classes] / np.maximum(claimed[classes], 1)
+        f1 = 2 * right[classes] / (actual[classes] + claimed[classes])
+        return classes, precision, recall, f1
+
+    def f1_interval(self) -> tuple[float, float]:
+        """95 % of the mean F1 over classes, by drawing images anew."""
+        random = np.random.default_rng(_SEED)
+        count = len(self.labels)
+        means = [self.by_class(random.integers(count, size=count))[3].mean() for _ in range(_RESAMPLES)]
+        low, high = np.quantile(means, (0.025, 0.975))
+        return float(low), float(high)
+
+
+def run(evaluations: Sequence[Evaluation]) -> Section:
+    """One row each, compared with the first of the same model, or else with the first of all, on the same images.
+    Precision, recall and F1 are means over classes."""
+    first: dict[tuple[str, str], tuple[Evaluation, Outcome]] = {}
+    rows, findings = [], []
+    for evaluation in evaluations:
+        outcome = Outcome.of(evaluation)
+        count = len(outcome.labels)
+        hits = int(outcome.right.sum())
+        _, precision, recall, f1 = outcome.by_class()
+        overall = first.setdefault((evaluation.data, ""), (evaluation, outcome))
+        own = first.setdefault((evaluation.data, evaluation.subject), (evaluation, outcome))
+        baseline = overall if own[0] is evaluation else own
+        pair = None if baseline[0] is evaluation else paired(baseline[1], outcome)
+        if pair is not None:
+            findings.append(_finding(baseline[0], evaluation, pair))
+        times = [sum(getattr(part, name) for part in evaluation.answers) / count for name in _TIMES]
+        rows.append(
+            (
+                evaluation.data_label,
+                evaluation.label,
+                str(evaluation.placement),
+                hits / count,
+                stats.wilson(hits, count),
+                outcome.within(KEPT) / count if outcome.ranked.shape[1] == KEPT else None,
+                float(precision.mean()),
+                float(recall.mean()),
+                float(f1.mean()),
+                outcome.f1_interval(),
+                _told_apart(baseline[0], evaluation)[0] if pair else None,
+                pair.difference if pair else None,
+                pair.interval if pair else None,
+                pair.p if pair else None,
+                count,
+                *times,
+            )
+        )
+    return Section("Accuracy", COLUMNS, tuple(rows), tuple(findings))
+
+
+_TIMES = ("decode_ns", "prepare_ns", "run_ns")
+
+
+def paired(first: Outcome, second: Outcome) -> stats.Discordance:
+    """Both were asked about the same images, in the same order."""
+    only_first = int((first.right & ~second.right).sum())
+    only_second = int((second.right & ~first.right).sum())
+    return stats.Discordance(only_first, only_second, len(first.labels))
+
+
+def _told_apart(first: Evaluation, second: Evaluation) -> tuple[str, str]:
+    """Both by what they differ in."""
+    if first.placement == second.placement:
+        return first.label, second.label
+    if first.subject == second.subject:
+        return str(first.placement), f"{second.label} on {second.placement}"
+    return f"{first.label} on {first.placement}", f"{second.label} on {second.placement}"
+
+
+def _finding(baseline: Evaluation, other: Evaluation, pair: stats.Discordance) -> Finding:
+    names = _told_apart(baseline, other)
+    low, high = pair.interval
+    values: tuple[tuple[str, Any], ...] = (
+        ("difference", pair.difference),
+        ("low", low),
+        ("high", high),
+        ("p", pair.p),
+        ("only_first", pair.only_first),
+        ("only_second", pair.only_second),
+        ("baseline", names[0]),
+        ("other", names[1]),
+    )
+    about = f"{other.label} on {other.placement}"
+    if pair.p < _LEVEL:
+        return Finding("accuracy_differs", "note", about, values)
+    return Finding("accuracy_alike", "note", about, values)

@@ -1,0 +1,138 @@
+"""From what a user said about labelled images to an exam, and to the images int8 is calibrated on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import data
+from ..core.errors import InputError
+from ..core.preprocess import PRESETS, parse_preprocess
+from ..core.types import Model
+from ..data import built_in
+from ..measure import isolate
+from ..measure.accuracy import Exam
+from . import home
+
+# Enough for ranges to settle; more only takes longer.
+CALIBRATION_IMAGES = 128
+# Of a small dataset, no more than this share is given up for calibration.
+_CALIBRATION_SHARE = 0.1
+_PREPARING_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What was asked for on the command line; what is None follows from the model."""
+
+    data: str | None = None
+    labels: str | None = None
+    preprocess: str | None = None
+    limit: int | None = None
+    seed: int = 0
+
+
+def exam(model: Model, question: Question, *, hold_out: bool) -> tuple[Exam, tuple[int, ...]]:
+    """The images to ask `model` about, and those left out for calibration: none unless `hold_out`."""
+    named = question.data or model.data
+    if named is None:
+        raise InputError(f"{model.label} does not say which data it is for", "--data FOLDER, LIST.csv or ARRAYS.npz")
+    preprocess = _preprocess(model, question.preprocess)
+    path = _place(named)
+    dataset = data.open_dataset(path, question.labels)
+    order = _shuffled(len(dataset.labels), question.seed)
+    held = min(CALIBRATION_IMAGES, int(len(order) * _CALIBRATION_SHARE)) if hold_out else 0
+    if hold_out and not held:
+        raise InputError(
+            f"{named} has {len(order)} images, too few to calibrate int8 on some and ask about others",
+            "--calibration DATA",
+        )
+    if question.limit is not None and question.limit < 1:
+        raise InputError(f"--limit is at least 1, found {question.limit}")
+    chosen = tuple(sorted(order[held:] if question.limit is None else order[held : held + question.limit]))
+    label = named if built_in.parse(named) else dataset.label
+    label += f", without {held} for calibration" if held else ""
+    digest = _digest(dataset.digest, chosen)
+    return Exam(path, question.labels, preprocess, chosen, digest, dataset.classes, label), tuple(order[:held])
+
+
+def held_out_calibration(model: Model, asked: Exam, held: Sequence[int]) -> str:
+    """Inputs from images of the data that were left out of what is asked."""
+    return _calibration(model, asked.data, asked.labels, asked.preprocess, held)
+
+
+def own_calibration(model: Model) -> str | None:
+    """For a model that comes with data: inputs from the part it was trained on. None for any other."""
+    if model.data not in built_in.NAMES or model.preprocess is None:
+        return None
+    return other_calibration(model, f"{model.data}(split=train, count={CALIBRATION_IMAGES})", None)
+
+
+def other_calibration(model: Model, source: str, preprocess: str | None) -> str:
+    """Inputs from images that are not asked about: all there are, or as many as calibration needs, drawn at random."""
+    path = _place(source)
+    count = len(data.open_dataset(path, labelled=False).labels)
+    chosen = sorted(_shuffled(count, 0)[:CALIBRATION_IMAGES])
+    return _calibration(model, path, None, _preprocess(model, preprocess), chosen)
+
+
+def _calibration(model: Model, path: str, labels: str | None, preprocess: str, indices: Sequence[int]) -> str:
+    """A file of the model's inputs made of some images of a dataset: made once, kept by what it depends on."""
+    dataset = data.open_dataset(path, labels, labelled=False)
+    key = _digest(dataset.digest, tuple(indices), preprocess, model.inputs[0].name)
+    made = home.cache() / f"{key}-calibration.npz"
+    if not made.exists():
+        isolate.call(
+            "edgewise.data.inputs:save",
+            timeout_s=_PREPARING_S,
+            data=path,
+            labels=labels,
+            preprocess=preprocess,
+            indices=list(indices),
+            name=model.inputs[0].name,
+            path=str(made),
+        )
+    return str(made)
+
+
+def _preprocess(model: Model, asked: str | None) -> str:
+    how = asked or (str(model.preprocess) if model.preprocess else None)
+    if how is None:
+        raise InputError(
+            f"{model.label} does not say how an image becomes its input; known ways: {', '.join(PRESETS)}",
+            "--preprocess imagenet",
+        )
+    return str(parse_preprocess(how))
+
+
+def _shuffled(count: int, seed: int) -> list[int]:
+    import numpy as np
+
+    return [int(place) for place in np.random.default_rng(seed).permutation(count)]
+
+
+def _place(named: str) -> str:
+    """Where the data is; built-in data is generated in a worker, once."""
+    scenes = built_in.parse(named)
+    if scenes is None:
+        return named
+    # Made by this version of the code: a change to it must not find the scenes of another.
+    source = Path(data.__file__).parent
+    version = _digest((source / "scenes.py").read_bytes(), (source / "digits.npz").read_bytes(), scenes)
+    path = home.cache() / f"{version}-pocket.npz"
+    if not path.exists():
+        isolate.call(
+            "edgewise.data.built_in:save",
+            timeout_s=_PREPARING_S,
+            path=str(path),
+            split=scenes.split,
+            count=scenes.count,
+            difficulty=scenes.difficulty,
+        )
+    return str(path)
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]

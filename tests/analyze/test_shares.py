@@ -1,0 +1,83 @@
+"""Shares, means over classes and pairs, against scikit-learn and by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgewise.analyze import accuracy, classes
+from edgewise.core.evaluation import Answers, Evaluation
+from edgewise.core.text import parse_placement
+
+HEADS = [column.name for column in accuracy.COLUMNS]
+
+
+def evaluation(labels: list[int], ranked: list[list[int]], label: str = "m", target: str = "ort") -> Evaluation:
+    """In two parts, as answers come."""
+    half = len(labels) // 2
+    parts = tuple(
+        Answers(tuple(labels[part]), tuple(map(tuple, ranked[part])), (0.5,) * len(labels[part]), 10, 20, 30)
+        for part in (slice(half), slice(half, None))
+    )
+    names = ("zero", "one", "two", "three", "four", "five")
+    return Evaluation(
+        label, parse_placement(target), "here", (), "data", len(labels), "p", "unit", names, parts, label, "set"
+    )
+
+
+def row(section: object, number: int = 0) -> dict[str, object]:
+    return dict(zip(HEADS, section.rows[number], strict=True))  # type: ignore[attr-defined]
+
+
+def random_answers(count: int, seed: int) -> tuple[list[int], list[list[int]]]:
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, 6, count)
+    ranked = np.array([random.permutation(6)[:5] for _ in range(count)])
+    ranked[::2, 0] = labels[::2]
+    return labels.tolist(), ranked.tolist()
+
+
+def test_means_over_classes_are_those_of_scikit_learn() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    labels, ranked = random_answers(400, 0)
+    first = [each[0] for each in ranked]
+    shown = row(accuracy.run([evaluation(labels, ranked)]))
+    precision, recall, f1, _ = metrics.precision_recall_fscore_support(labels, first, average="macro", zero_division=0)
+    assert shown["top1"] == pytest.approx(metrics.accuracy_score(labels, first))
+    assert shown["top5"] == pytest.approx(np.mean([label in each for label, each in zip(labels, ranked, strict=True)]))
+    assert (shown["precision"], shown["recall"], shown["f1"]) == pytest.approx((precision, recall, f1))
+    low, high = shown["f1_interval"]  # type: ignore[misc]
+    assert low < f1 < high
+
+
+def test_classes_without_images_do_not_count() -> None:
+    """A model of a thousand classes on a folder of two: what it takes for others is wrong, and no more."""
+    shown = row(accuracy.run([evaluation([0, 0, 1, 1], [[0, 2], [900, 0], [1, 0], [-1, 1]])]))
+    assert shown["recall"] == pytest.approx(0.5)
+    assert shown["precision"] == pytest.approx(1.0)
+    assert shown["top5"] is None  # only two were kept
+
+
+def test_pairs_are_compared_with_the_same_model_first() -> None:
+    labels, ranked = random_answers(400, 1)
+    worse = [[(each[0] + 1) % 6, *each[1:]] if place % 5 == 0 else each for place, each in enumerate(ranked)]
+    section = accuracy.run(
+        [
+            evaluation(labels, ranked, "a", "ort"),
+            evaluation(labels, worse, "a", "openvino"),
+            evaluation(labels, ranked, "b", "ort"),
+        ]
+    )
+    codes = [(finding.code, finding["baseline"], finding["other"]) for finding in section.findings]
+    assert codes == [("accuracy_differs", "ort", "a on openvino"), ("accuracy_alike", "a", "b")]
+    assert row(section, 1)["difference"] < 0  # type: ignore[operator]
+    assert row(section, 2)["p"] == 1.0
+
+
+def test_the_worst_class_comes_first_with_what_it_is_taken_for() -> None:
+    table = classes.run(evaluation([0, 0, 0, 1, 1, 1], [[0], [0], [0], [2], [2], [1]]))
+    name, images, recall, interval, precision, f1, taken_for, how_often = table.rows[0]
+    assert (name, images, taken_for, how_often) == ("one", 3, "two", 2)
+    assert (recall, precision, f1) == pytest.approx((1 / 3, 1.0, 0.5))
+    assert interval[0] < 1 / 3 < interval[1]
+    assert table.rows[-1][0] == "zero" and table.rows[-1][6] is None
