@@ -9,8 +9,9 @@ STAMP  := $(VENV)/.installed
 run: setup           ## set up, then rank every way to run a built-in model on this machine
 	$(BIN)/edgewise bench mobilenet_v2 --save lab.db
 
-test: setup          ## all tests
-	$(BIN)/python -m pytest
+test: setup          ## all tests: two at a time, then those that measure time, alone
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not alone"
+	$(BIN)/python -m pytest -m alone
 
 check: setup         ## format, lint, types, import contracts, generated docs
 	$(BIN)/ruff format --check .

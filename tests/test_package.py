@@ -12,6 +12,8 @@ import pytest
 import edgewise
 from edgewise.core import registry
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(edgewise.__file__).parent
 

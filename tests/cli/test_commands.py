@@ -17,6 +17,8 @@ import pytest
 from edgewise.cli import _main
 from edgewise.core import registry
 
+pytestmark = pytest.mark.alone
+
 FAST, SLOW = "null:cpu:fp32@1{latency=500us}", "null:cpu:fp32@1{latency=1ms}"
 SCENARIO = "single(warmup=2, max_runs=40, min_s=0, width=0)"
 

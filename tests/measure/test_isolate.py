@@ -30,6 +30,8 @@ from edgewise.measure import isolate
 from edgewise.measure.isolate import Worker
 from edgewise.model.load import inspect
 
+pytestmark = pytest.mark.alone
+
 NAMES = "edgewise.core.registry:names"
 
 

@@ -25,6 +25,8 @@ from edgewise.model.load import inspect
 from edgewise.system.affinity import allowed_cores
 from edgewise.system.meters import process_cpu_ns
 
+pytestmark = pytest.mark.alone
+
 Part = Start | Round
 
 

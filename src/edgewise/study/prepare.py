@@ -21,6 +21,7 @@ from ..measure import isolate
 from ..measure.cell import Cell, Session
 from ..model import feeds
 from ..model.graph import fixed
+from ..optimize import quantize
 from ..system.machine import cpu_quota, physical_cores, usable_cores
 from ..zoo import pocket, pretrained
 from . import home, images
@@ -224,8 +225,8 @@ def derived(model: Model, target: Target, machine: Machine, limits: Limits) -> M
     sizes = hashlib.sha256(repr(sorted(shapes.items())).encode()).hexdigest()[:8]
     path = home.cache() / f"{model.digest}-int8-{'8' if vnni else '7'}bit-{calibration}-{sizes}.onnx"
     if path.exists():
-        found = from_json(Model, isolate.call("edgewise.model.load:inspect", path=str(path)))
-        return replace(found, label=model.label, recipe="quantize(precision=int8)", parent=model.digest)
+        made = isolate.call("edgewise.model.load:inspect", path=str(path))
+        return _of(model, from_json(Model, made))
     made = isolate.call(
         "edgewise.optimize.quantize:quantize_file",
         timeout_s=max(limits.timeout_s, 600.0),
@@ -236,7 +237,14 @@ def derived(model: Model, target: Target, machine: Machine, limits: Limits) -> M
         vnni=vnni,
         calibration=source,
     )
-    return from_json(Model, made)
+    return _of(model, from_json(Model, made))
+
+
+def _of(model: Model, made: Model) -> Model:
+    """The quantized file as what it is: a form of `model`, with all that is said of that."""
+    return replace(
+        model, digest=made.digest, path=made.path, precision="int8", recipe=quantize.RECIPE, parent=model.digest
+    )
 
 
 def _converted(model: Model, target: Target, engine: EngineFacts, limits: Limits) -> Model:

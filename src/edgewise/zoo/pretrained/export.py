@@ -23,7 +23,7 @@ _INPUT, _OUTPUT = "input", "output"
 
 def write(network: Network, file: Path, said: Mapping[str, str]) -> Iterator[Path]:
     """Write the model to `file`; what was written comes back, the model last."""
-    network.module.eval()
+    network.module.train(False)
     model = _traced(network)
     _clean(model)
     model.metadata_props.update({**said, **_words(network)})
