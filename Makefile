@@ -9,8 +9,8 @@ STAMP  := $(VENV)/.installed
 run: setup           ## set up, then rank every way to run a built-in model on this machine
 	$(BIN)/edgewise bench mobilenet_v2 --save lab.db
 
-test: setup          ## all tests: two at a time, then those that measure time, alone
-	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not alone"
+test: setup          ## all tests: three at a time, since most wait for processes; then those that measure time, alone
+	$(BIN)/python -m pytest -n 3 --dist loadscope -m "not alone"
 	$(BIN)/python -m pytest -m alone
 
 check: setup         ## format, lint, types, import contracts, generated docs

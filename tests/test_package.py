@@ -12,12 +12,11 @@ import pytest
 import edgewise
 from edgewise.core import registry
 
-pytestmark = pytest.mark.alone
-
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(edgewise.__file__).parent
 
 
+@pytest.mark.alone
 def test_importing_edgewise_imports_no_engine_and_takes_no_time() -> None:
     code = (
         "import sys, time; begin = time.perf_counter(); import edgewise; "

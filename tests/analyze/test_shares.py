@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,16 @@ def evaluation(labels: list[int], ranked: list[list[int]], label: str = "m", tar
     """In two parts, as answers come."""
     half = len(labels) // 2
     parts = tuple(
-        Answers(tuple(labels[part]), tuple(map(tuple, ranked[part])), (0.5,) * len(labels[part]), 10, 20, 30)
+        Answers(
+            tuple(labels[part]),
+            tuple(map(tuple, ranked[part])),
+            (0.5,) * len(labels[part]),
+            10,
+            20,
+            30,
+            len(labels[part]),
+            6,
+        )
         for part in (slice(half), slice(half, None))
     )
     names = ("zero", "one", "two", "three", "four", "five")
@@ -48,6 +59,49 @@ def test_means_over_classes_are_those_of_scikit_learn() -> None:
     assert (shown["precision"], shown["recall"], shown["f1"]) == pytest.approx((precision, recall, f1))
     low, high = shown["f1_interval"]  # type: ignore[misc]
     assert low < f1 < high
+
+
+def test_the_interval_of_f1_covers() -> None:
+    """Ten classes of 40 images, answered right two times in three: the truth is known from a very large sample."""
+    random = np.random.default_rng(3)
+
+    def outcome(each: int) -> accuracy.Outcome:
+        labels = np.repeat(np.arange(10), each)
+        wrong = (labels + random.integers(1, 10, len(labels))) % 10
+        # Some classes are harder than others.
+        right = random.random(len(labels)) < 0.5 + labels / 30
+        return accuracy.Outcome(labels, np.where(right, labels, wrong)[:, None])
+
+    truth = outcome(100_000).by_class()[3].mean()
+    intervals = [outcome(40).f1_interval() for _ in range(120)]
+    assert np.mean([low <= truth <= high for low, high in filter(None, intervals)]) >= 0.89
+    assert len([each for each in intervals if each]) == 120
+
+
+def test_there_is_no_interval_of_f1_from_a_few_images() -> None:
+    assert row(accuracy.run([evaluation([0, 0, 1, 1], [[0], [1], [1], [1]])]))["f1_interval"] is None
+
+
+def test_several_comparisons_are_corrected_for() -> None:
+    labels, ranked = random_answers(400, 1)
+    slightly = [
+        [(each[0] + 1) % 6, *each[1:]] if place in (0, 2, 4, 6, 8, 10) else each for place, each in enumerate(ranked)
+    ]
+    alone = accuracy.run([evaluation(labels, ranked, "a"), evaluation(labels, slightly, "b")])
+    many = accuracy.run([evaluation(labels, ranked, "a"), *(evaluation(labels, slightly, str(i)) for i in range(4))])
+    assert alone.findings[0].code == "accuracy_differs"
+    assert {finding.code for finding in many.findings} == {"accuracy_alike"}
+    assert row(many, 1)["p"] == pytest.approx(4 * row(alone, 1)["p"])  # type: ignore[operator]
+
+
+def test_answers_that_are_none_and_classes_that_do_not_fit_are_told() -> None:
+    labels, ranked = random_answers(40, 2)
+    whole = evaluation(labels, ranked)
+    silent = tuple(replace(part, confidence=(0.0,) * len(part.labels), outputs=7) for part in whole.answers)
+    section = accuracy.run([replace(whole, answers=silent)])
+    assert {finding.code for finding in section.findings} == {"no_answer", "other_classes"}
+    fitting = tuple(replace(part, outputs=7) for part in whole.answers)
+    assert not accuracy.run([replace(whole, answers=fitting, preprocess="unit(label_offset=1)")]).findings
 
 
 def test_classes_without_images_do_not_count() -> None:

@@ -17,8 +17,6 @@ import pytest
 from edgewise.cli import _main
 from edgewise.core import registry
 
-pytestmark = pytest.mark.alone
-
 FAST, SLOW = "null:cpu:fp32@1{latency=500us}", "null:cpu:fp32@1{latency=1ms}"
 SCENARIO = "single(warmup=2, max_runs=40, min_s=0, width=0)"
 
@@ -101,6 +99,7 @@ def _compare(*targets: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_compare_finds_a_difference() -> None:
     answer = _compare("null:cpu@1{latency=1ms}", "null:cpu@1{latency=1.3ms}")
     baseline, other = answer["section"]["rows"]
@@ -116,6 +115,7 @@ def test_compare_finds_a_difference() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_compare_finds_none_where_there_is_none() -> None:
     # The same work under two names: a difference would be an artefact of the order or of the process.
     answer = _compare("null:cpu@1{latency=1ms}", "null:npu{latency=1ms}")
@@ -127,6 +127,7 @@ def test_compare_finds_none_where_there_is_none() -> None:
     assert found["verdict"] == "no difference" or abs(found["speed"] - 1) < 0.005
 
 
+@pytest.mark.alone
 def test_compare_goes_on_when_one_side_fails(tiny_onnx: Path, tmp_path: Path) -> None:
     sides = ["--on", "null{latency=1ms}", "--on", "null{crash=run,at=30}", "--on", "null:npu"]
     done = _edgewise(

@@ -97,6 +97,7 @@ def test_export_never_overwrites_unasked(tmp_path: Path) -> None:
         (("zoo", "export", "tiny", "-o", "."), "is a folder"),
         (("zoo", "export", "tiny", "-o", "no/such/folder.onnx"), "cannot be written"),
         (("zoo", "export", "tiny", "--batch", "0"), "at least 1"),
+        (("zoo", "export", "vgg16", "--size", "1500"), "an ONNX file holds"),
     ],
 )
 def test_mistakes_are_answered(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:

@@ -190,6 +190,47 @@ def test_a_quantized_model_multiplies_as_much_and_moves_less(tmp_path: Path) -> 
     assert not found.unknown
 
 
+@pytest.mark.parametrize("elements", [64, (1 << 24) + 64])
+def test_a_cast_weight_counts_as_cast(tmp_path: Path, elements: int) -> None:
+    """As an engine has it once it is loaded, whether it is small enough to be folded here or not."""
+    nodes = [
+        helper.make_node("Cast", ["wq"], ["w"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["x", "w"], ["y"]),
+    ]
+    found = cost(described(tmp_path, nodes, {"x": [1, elements]}, {"wq": np.ones(elements, np.int8)}))
+    assert (found.parameters, found.weight_bytes) == (elements, 4 * elements)
+    assert found.nodes[-1].weight_bytes == 4 * elements
+
+
+def _flattened(folder: Path, *others: onnx.NodeProto) -> Cost:
+    """x → Conv → Flatten → Q → DQ → y, and what else is made of these."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Flatten", ["c"], ["f"]),
+        helper.make_node("QuantizeLinear", ["f", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("Relu", ["d"], ["y"]),
+        *others,
+    ]
+    weights = {"w": np.ones((4, 3, 1, 1), np.float32), "s": np.array(0.1, np.float32), "z": np.array(0, np.uint8)}
+    outputs = ("y", *(name for node in others for name in node.output))
+    return cost(described(folder, nodes, {"x": [1, 3, 5, 5]}, weights, outputs=outputs))
+
+
+def test_what_is_rounded_behind_a_reshape_is_written_rounded(tmp_path: Path) -> None:
+    found = {node.operator: node for node in _flattened(tmp_path).nodes}
+    assert found["Conv"].written_bytes == found["Relu"].read_bytes == 100
+    assert [found[name].moved_bytes for name in ("Flatten", "QuantizeLinear", "DequantizeLinear")] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("read", ["c", "f"])
+def test_what_somebody_reads_unrounded_is_written_unrounded(tmp_path: Path, read: str) -> None:
+    found = {node.operator: node for node in _flattened(tmp_path, helper.make_node("Exp", [read], ["e"])).nodes}
+    assert found["Conv"].written_bytes == found["Exp"].read_bytes == 400
+    assert (found["QuantizeLinear"].read_bytes, found["QuantizeLinear"].written_bytes) == (400, 100)
+    assert found["Relu"].read_bytes == 100
+
+
 def test_integer_products(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),

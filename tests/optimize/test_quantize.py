@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from edgewise import zoo
 from edgewise.core.errors import InputError, Unsupported
 from edgewise.core.records import to_json
 from edgewise.core.types import Target
@@ -44,8 +47,56 @@ def test_calibration_data_is_used_and_checked(tiny_onnx: Path, tmp_path: Path) -
     assert good.precision == "int8"
     with pytest.raises(InputError, match="lacks the input 'input'"):
         quantize_file(to_json(model), shapes, path, vnni=True, calibration=str(tmp_path / "other.npz"))
-    with pytest.raises(InputError, match="not a calibration file"):
+    with pytest.raises(InputError, match="cannot be read as arrays"):
         quantize_file(to_json(model), shapes, path, vnni=True, calibration=str(tmp_path / "bad.npz"))
+
+
+def test_a_damaged_calibration_file_is_refused(tiny_onnx: Path, tmp_path: Path) -> None:
+    """Its first packed byte says that what follows is packed in a way that there is none of."""
+    model = load.inspect(str(tiny_onnx))
+    shapes = {k: list(v) for k, v in feeds.shapes(model).items()}
+    file = tmp_path / "damaged.npz"
+    np.savez_compressed(file, input=np.random.default_rng(0).standard_normal((4, 3, 32, 32)))
+    content = bytearray(file.read_bytes())
+    content[30 + sum(struct.unpack_from("<HH", content, 26))] = 0xFF  # past the head, a name and what comes with it
+    file.write_bytes(content)
+    with pytest.raises(InputError, match="cannot be read as arrays"):
+        quantize_file(to_json(model), shapes, str(tmp_path / "q.onnx"), vnni=True, calibration=str(file))
+
+
+@pytest.mark.parametrize("count", [20, 3])
+def test_a_fixed_batch_is_calibrated_in_whole_batches(count: int, tmp_path: Path) -> None:
+    """Samples that fill no batch, or not the last one, are still all seen."""
+    zoo.export("tiny", str(tmp_path / "eight.onnx"), batch=8)
+    model = load.inspect(str(tmp_path / "eight.onnx"))
+    shapes = {k: list(v) for k, v in feeds.shapes(model).items()}
+    images = np.random.default_rng(0).standard_normal((count, 3, 32, 32))
+    images[-1] *= 100
+    np.savez(tmp_path / "c.npz", input=images)
+    path = str(tmp_path / "q.onnx")
+    made = quantize_file(to_json(model), shapes, path, vnni=True, calibration=str(tmp_path / "c.npz"))
+    assert (made.precision, made.inputs[0].shape) == ("int8", (8, 3, 32, 32))
+    scales = {tensor.name: tensor for tensor in onnx.load(path).graph.initializer}
+    scale = float(onnx.numpy_helper.to_array(scales["input_scale"]))
+    assert scale == pytest.approx((images.max() - images.min()) / 255, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("samples", "said"),
+    [
+        (np.zeros((4, 3, 16, 16)), "is 4 x 3 x 16 x 16, expected n x 3 x 32 x 32"),
+        (np.zeros((3, 32, 32)), "is 3 x 32 x 32, expected n x 3 x 32 x 32"),
+        (np.zeros((0, 3, 32, 32)), "expected numbers"),
+        (np.array("a text"), "expected numbers"),
+        (np.array(1.0), "is a single value, expected n x 3 x 32 x 32"),
+    ],
+)
+def test_samples_of_another_shape_are_refused(tiny_onnx: Path, tmp_path: Path, samples: Any, said: str) -> None:
+    model = load.inspect(str(tiny_onnx))
+    shapes = {k: list(v) for k, v in feeds.shapes(model).items()}
+    np.savez(tmp_path / "c.npz", input=samples)
+    with pytest.raises(InputError, match=said):
+        quantize_file(to_json(model), shapes, str(tmp_path / "q.onnx"), vnni=True, calibration=str(tmp_path / "c.npz"))
 
 
 def test_a_model_without_floats_is_refused(tmp_path: Path) -> None:

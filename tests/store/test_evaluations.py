@@ -20,8 +20,8 @@ MACHINE = Machine("here", "a machine", "Linux", "cpu", (), ())
 EMPTY = Evaluation(
     "model", parse_placement("ort:cpu@2"), "here", (("ort", "1"),), "data", 3, "made", "unit", ("a",), (), "m", "set"
 )
-PART = Answers((0, 1), ((0, 5, -1), (2, 1, 0)), (0.25, 1 / 3), 1, 2, 3)
-LAST = Answers((7,), ((7, 5, 6),), (1.0,), 4, 5, 6)
+PART = Answers((0, 1), ((0, 5, -1), (2, 1, 0)), (0.25, 1 / 3), 1, 2, 3, 16, 10)
+LAST = Answers((7,), ((7, 5, 6),), (1.0,), 4, 5, 6, 1, 10)
 
 
 @pytest.fixture

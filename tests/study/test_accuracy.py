@@ -131,9 +131,115 @@ def test_a_broken_picture_is_named_and_what_was_answered_is_kept(
     brightness: Path, pictures: Path, tmp_path: Path
 ) -> None:
     (pictures / "dark" / "zz.png").write_bytes(b"not a picture")
-    done = edgewise("accuracy", str(brightness), "--data", str(pictures), "--preprocess", "unit(crop=8, squash=true)")
+    store = tmp_path / "lab.db"
+    how = ("--data", str(pictures), "--preprocess", "unit(crop=8, squash=true)", "--batch", "4", "--save", str(store))
+    done = edgewise("accuracy", str(brightness), *how)
     assert done.returncode == 2
     assert "zz.png cannot be read as a picture" in done.stdout
+    with Store(store) as opened:
+        # Parts of 4, then 8: the broken one is the last of 25.
+        assert opened.connection.execute("SELECT count(*) FROM answers").fetchone()[0] >= 2
+
+
+def test_a_slow_model_is_asked_in_whole_batches(brightness: Path, pictures: Path, tmp_path: Path) -> None:
+    store = tmp_path / "lab.db"
+    how = ("--data", str(pictures), "--preprocess", "unit(crop=8, squash=true)", "--batch", "5", "--save", str(store))
+    (row,) = asked(str(brightness), *how, "--on", "null{latency=700ms}")
+    with Store(store) as opened:
+        ((_, _, _, record),) = Evaluations(opened).all()
+    assert isinstance(record, Evaluation)
+    assert [len(part.labels) for part in record.answers] == [5, 5, 5, 5, 4]
+    assert 0.7e9 / 5 <= row["run"] < 0.75e9 / 5
+
+
+def changed(brightness: Path, path: Path, **options: Any) -> Path:
+    """The classifier with another batch, layout, number of outputs or open sizes."""
+    model = onnx.load(str(brightness))
+    dims = model.graph.input[0].type.tensor_type.shape.dim
+    if "batch" in options:
+        for value in (model.graph.input[0], model.graph.output[0]):
+            value.type.tensor_type.shape.dim[0].dim_value = options["batch"]
+    if "open" in options:
+        dims[2].dim_param, dims[3].dim_param = "height", "width"
+    if "background" in options:
+        for tensor, padded in zip(model.graph.initializer, ([[-9, 0, 1]] * 3, [-9, 1.5, 0]), strict=True):
+            tensor.CopyFrom(onnx.numpy_helper.from_array(np.array(padded, np.float32), tensor.name))
+        model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 3
+    if "last" in options:
+        model.graph.node.insert(0, onnx.helper.make_node("Transpose", ["image"], ["first"], perm=[0, 3, 1, 2]))
+        model.graph.node[1].input[0] = "first"
+        dims[1].dim_value, dims[3].dim_value = 8, 3
+    if "half" in options:
+        model.graph.node.insert(0, onnx.helper.make_node("Cast", ["image"], ["full"], to=onnx.TensorProto.FLOAT))
+        model.graph.node[1].input[0] = "full"
+        model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    onnx.checker.check_model(model)
+    onnx.save(model, str(path))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "preprocess"),
+    [
+        ({"batch": 7}, "unit(crop=8, squash=true)"),
+        ({"open": True}, "unit(crop=8, squash=true)"),
+        ({"background": True}, "unit(crop=8, squash=true, label_offset=1)"),
+        ({"last": True}, "unit(crop=8, squash=true, layout=nhwc)"),
+        ({"half": True}, "unit(crop=8, squash=true)"),
+    ],
+)
+def test_models_of_every_form(
+    brightness: Path, pictures: Path, names: Path, tmp_path: Path, options: dict[str, Any], preprocess: str
+) -> None:
+    model = changed(brightness, tmp_path / "other.onnx", **options)
+    (row,) = asked(str(model), "--data", str(pictures), "--labels", str(names), "--preprocess", preprocess)
+    assert row["top1"] == pytest.approx(21 / 24)
+
+
+def test_a_layout_that_does_not_fit_is_told(brightness: Path, pictures: Path, tmp_path: Path) -> None:
+    model = changed(brightness, tmp_path / "other.onnx", last=True)
+    done = edgewise("accuracy", str(model), "--data", str(pictures), "--preprocess", "unit(crop=8, squash=true)")
+    assert done.returncode == 2
+    assert "as 3x8x8, and other takes 8x8x3" in done.stdout and "layout=nhwc" in done.stdout
+
+
+def test_everything_is_checked_before_anything_is_asked(brightness: Path, tmp_path: Path) -> None:
+    store = tmp_path / "lab.db"
+    done = edgewise("accuracy", "pocket/nano", str(brightness), "--save", str(store))
+    assert done.returncode == 2 and "does not say which data it is for" in done.stderr
+    with Store(store) as opened:
+        assert not list(Evaluations(opened).all())
+
+
+def test_calibration_never_sees_what_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from edgewise.core.errors import InputError
+    from edgewise.study import images
+    from edgewise.study.images import Question, exam, own_calibration
+    from edgewise.study.prepare import Limits, find_model
+
+    model = find_model("pocket/nano", Limits())
+    for hold_out in (False, True):
+        asked_about, held = exam(model, Question("pocket(count=300)"), hold_out=hold_out)
+        assert len(held) == (30 if hold_out else 0)
+        assert not set(held) & set(asked_about.indices) and len(held) + len(asked_about.indices) == 300
+    sources: list[str] = []
+    monkeypatch.setattr(images, "other_calibration", lambda _, source, *__: sources.append(source) or "made")
+    own_calibration(model, None)
+    own_calibration(model, "pocket(split=train)")
+    assert sources == ["pocket(split=train, count=128)", "pocket(split=validation, count=128)"]
+    monkeypatch.undo()
+    with pytest.raises(InputError, match="calibrated on its own exam"):
+        images.other_calibration(model, asked_about.data, None, asked_about)
+
+
+def test_images_are_held_out_for_all_models_or_for_none(
+    brightness: Path, pictures: Path, names: Path, tmp_path: Path
+) -> None:
+    other = changed(brightness, tmp_path / "other.onnx", batch=3)
+    how = ("--data", str(pictures), "--labels", str(names), "--preprocess", "unit(crop=8, squash=true)")
+    rows = asked(str(brightness), str(other), *how, "--on", "ort:cpu:int8", "--on", "ort:cpu")
+    assert {row["images"] for row in rows} == {22}
+    assert all(row["difference"] is not None for row in rows[1:])
 
 
 def test_what_does_not_classify_is_refused(tmp_path: Path, pictures: Path) -> None:
@@ -177,6 +283,18 @@ def test_int8_is_calibrated_on_images_left_out(tmp_path: Path) -> None:
     (again,) = asked(model, *how, "--on", "ort:cpu:int8", "--calibration", train)
     assert again["data"] == "test.npz"
     assert abs(again["top1"] - plain["top1"]) < 0.06
+
+
+def test_one_that_was_ended_before_it_said_so_is_complete(brightness: Path, pictures: Path, tmp_path: Path) -> None:
+    store = tmp_path / "lab.db"
+    how = ("--data", str(pictures), "--preprocess", "unit(crop=8, squash=true)", "--save", str(store))
+    (first,) = asked(str(brightness), *how)
+    with Store(store) as opened:
+        opened.connection.execute("UPDATE evaluations SET status = 'running', owner = '1:0.00'")
+    (again,) = asked(str(brightness), *how, "--resume")
+    assert again == first
+    with Store(store) as opened:
+        assert [status for _, _, status, _ in Evaluations(opened).all()] == ["complete"]
 
 
 @needs_cifar

@@ -22,8 +22,6 @@ from edgewise.study.prepare import Limits, complete, default_targets
 from edgewise.study.survey import EngineFacts, survey
 from edgewise.study.sweep import sweep
 
-pytestmark = pytest.mark.alone
-
 PLAIN = Limits()
 QUICK = parse_scenario("single(warmup=1, max_runs=3, min_s=0)")
 openvino = pytest.mark.skipif(find_spec("openvino") is None, reason="openvino is not installed")

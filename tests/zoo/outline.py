@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
-from edgewise.zoo import layers
+from edgewise.zoo import layers, tokens
 from edgewise.zoo.moments import Moments
 
+# Shapes follow from small constants: the target of a Reshape, the factors of a Resize.
+_TELLING_ELEMENTS = 8
 
-def draw_outlines(monkeypatch: pytest.MonkeyPatch) -> None:
+
+def draw_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of full size that nobody had to draw."""
+
     def filters(_: Any, into: Moments, out: int, taps: int, groups: int, *__: Any) -> Any:
         return np.broadcast_to(np.float32(0), (out, len(into.mean) // groups, taps)), np.zeros(out)
 
+    monkeypatch.setattr(layers, "filters", filters)
+    monkeypatch.setattr(tokens, "filters", filters)
+
+
+def draw_outlines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights that have a shape only."""
+    draw_zeros(monkeypatch)
+
     def constant(net: layers.Net, name: str, value: Any) -> str:
         kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
-        data = value.tobytes() if value.dtype == np.int64 else b""  # shapes follow from the whole numbers
+        data = value.tobytes() if value.size <= _TELLING_ELEMENTS else b""
         net.graph.initializer.append(onnx.TensorProto(name=name, data_type=kind, dims=value.shape, raw_data=data))
         return name
 
-    monkeypatch.setattr(layers, "filters", filters)
     monkeypatch.setattr(layers.Net, "constant", constant)
 
 
@@ -32,15 +45,16 @@ def parameters(model: Any) -> int:
 
 
 def multiply_adds(model: Any) -> int:
-    """Of convolutions and linear layers, for one image."""
-    inferred = onnx.shape_inference.infer_shapes(model).graph
-    shapes = {t.name: list(t.dims) for t in inferred.initializer}
-    for value in (*inferred.value_info, *inferred.output):
+    """Of convolutions, linear layers and matrix products, for one image."""
+    inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True).graph
+    shapes = {tensor.name: list(tensor.dims) for tensor in inferred.initializer}
+    for value in (*inferred.input, *inferred.value_info, *inferred.output):
         shapes[value.name] = [dim.dim_value or 1 for dim in value.type.tensor_type.shape.dim]
     total = 0
     for node in inferred.node:
-        assert node.op_type != "MatMul"
+        out = shapes[node.output[0]]
         if node.op_type in ("Conv", "Gemm"):
-            places = shapes[node.output[0]][2:]
-            total += int(np.prod(shapes[node.input[1]]) * np.prod(places, dtype=np.int64))
+            total += math.prod(shapes[node.input[1]]) * math.prod(out[2:])
+        elif node.op_type == "MatMul":
+            total += math.prod(out) * shapes[node.input[0]][-1]
     return total

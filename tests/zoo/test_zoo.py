@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from outline import draw_outlines, parameters
 from edgewise import zoo
 from edgewise.core.errors import InputError
 from edgewise.core.preprocess import parse_preprocess
+from edgewise.zoo import layers
 from edgewise.zoo.catalog import CATALOG
 from edgewise.zoo.published import PUBLISHED
 
@@ -69,8 +71,21 @@ def test_it_runs_with_values_of_order_one_that_follow_the_input(name: str) -> No
     assert np.isfinite(logits).all()
     assert 0.05 < np.sqrt(np.mean(last**2)) < 20
     assert (logits[0] - logits[1]).std() > 0.02
+    # Were rounding errors magnified a thousandfold, engines would differ that are both right.
+    nearby = images + np.random.default_rng(2).standard_normal(images.shape, dtype=np.float32) * np.float32(1e-4)
+    difference = session.run(["logits"], {"input": nearby})[0] - logits
+    assert np.sqrt(np.mean(difference**2) / np.mean(logits**2)) < 100 * 1e-4
     alone = session.run(["logits"], {"input": images[1:]})[0]
     np.testing.assert_allclose(alone[0], logits[1], rtol=1e-3, atol=1e-3 * np.abs(logits).max())
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("name", zoo.names())
+def test_it_is_built_in_three_seconds(name: str) -> None:
+    """At its own size, with all its weights."""
+    started = time.process_time()  # what other processes take is not the network's fault
+    zoo.build(name)
+    assert time.process_time() - started < 3
 
 
 @pytest.mark.usefixtures("outlines")
@@ -102,6 +117,33 @@ def test_a_fixed_batch_and_wrong_wishes() -> None:
         zoo.build("fast_style_transfer", classes=3)
     with pytest.raises(InputError, match="no built-in network 'resnet51'"):
         zoo.build("resnet51")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        # 512 channels at 46 x 46 places, with a bias, to 4096: the first linear layer alone is 16.5 GiB.
+        ("vgg16", {"size": 1500}, r"vgg16 with size 1500 .* 4096 x 1083393 make it \d+ bytes, .* holds 2130706432"),
+        ("squeezenet1_1", {"classes": 100_000_000}, "an ONNX file holds"),
+        ("vit_small_patch16", {"size": 8192, "classes": 2_000_000}, "an ONNX file holds"),
+        ("yolov2", {"classes": 100_000_000}, "an ONNX file holds"),
+        ("squeezenet1_1", {"size": 10**9}, "size must be at most 8192"),
+        ("squeezenet1_1", {"classes": 10**12}, "classes must be at most 2147483647"),
+        ("squeezenet1_1", {"batch": 10**30}, "batch must be at most 2147483647"),
+    ],
+)
+def test_more_than_a_file_can_hold_is_refused_before_it_is_drawn(name: str, options: dict[str, int], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        zoo.build(name, **options)
+
+
+def test_weights_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each layer of it would fit."""
+    draw_outlines(monkeypatch)
+    monkeypatch.setattr(layers, "_LARGEST_BYTES", 4 * CATALOG["resnet50"].parameters)
+    zoo.build("resnet50")
+    with pytest.raises(InputError, match="an ONNX file holds"):
+        zoo.build("resnet101")
 
 
 def test_a_model_says_how_images_become_its_input() -> None:

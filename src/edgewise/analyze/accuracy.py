@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..core import stats
 from ..core.evaluation import KEPT, Evaluation
+from ..core.preprocess import parse_preprocess
 from ..core.types import Column, Finding, Section
 
 Ints = NDArray[np.int64]
@@ -38,6 +39,8 @@ COLUMNS = (
 )
 # Resamples of the images an interval of F1 is taken from, and the seed that makes it the same each time.
 _RESAMPLES, _SEED = 500, 0
+# With fewer images of a class than this, drawing them anew says little about other ones.
+_FEWEST = 20
 # Below this probability two models are called different.
 _LEVEL = 0.05
 
@@ -80,32 +83,46 @@ class Outcome:
         f1 = 2 * right[classes] / (actual[classes] + claimed[classes])
         return classes, precision, recall, f1
 
-    def f1_interval(self) -> tuple[float, float]:
-        """95 % of the mean F1 over classes, by drawing images anew."""
+    def f1_interval(self) -> tuple[float, float] | None:
+        """95 % of the mean F1 over classes, by drawing the images of each class anew.
+
+        Resamples lie below the estimate by about as much as the estimate below the truth, so their differences are laid
+        the other way round. None where a class has too few images to draw from, or nothing varies.
+        """
+        order = np.argsort(self.labels, kind="stable")
+        _, counts = np.unique(self.labels, return_counts=True)
+        if counts.min() < _FEWEST or self.right.all():
+            return None
         random = np.random.default_rng(_SEED)
-        count = len(self.labels)
-        means = [self.by_class(random.integers(count, size=count))[3].mean() for _ in range(_RESAMPLES)]
+        first, size = np.repeat(np.cumsum(counts) - counts, counts), np.repeat(counts, counts)
+        estimate = self.by_class()[3].mean()
+        means = [
+            self.by_class(order[first + (random.random(len(order)) * size).astype(np.int64)])[3].mean()
+            for _ in range(_RESAMPLES)
+        ]
         low, high = np.quantile(means, (0.025, 0.975))
-        return float(low), float(high)
+        return max(0.0, float(2 * estimate - high)), min(1.0, float(2 * estimate - low))
 
 
 def run(evaluations: Sequence[Evaluation]) -> Section:
     """One row each, compared with the first of the same model, or else with the first of all, on the same images.
-    Precision, recall and F1 are means over classes."""
-    first: dict[tuple[str, str], tuple[Evaluation, Outcome]] = {}
-    rows, findings = [], []
-    for evaluation in evaluations:
-        outcome = Outcome.of(evaluation)
+    Precision, recall and F1 are means over classes; p is corrected for the number of comparisons (Holm)."""
+    outcomes = [Outcome.of(evaluation) for evaluation in evaluations]
+    baselines = _baselines(evaluations)
+    pairs = {i: paired(outcomes[j], outcomes[i]) for i, j in baselines.items()}
+    corrected = dict(zip(pairs, stats.holm([pair.p for pair in pairs.values()]), strict=True))
+    rows: list[tuple[object, ...]] = []
+    findings: list[Finding] = []
+    for index, (evaluation, outcome) in enumerate(zip(evaluations, outcomes, strict=True)):
         count = len(outcome.labels)
         hits = int(outcome.right.sum())
         _, precision, recall, f1 = outcome.by_class()
-        overall = first.setdefault((evaluation.data, ""), (evaluation, outcome))
-        own = first.setdefault((evaluation.data, evaluation.subject), (evaluation, outcome))
-        baseline = overall if own[0] is evaluation else own
-        pair = None if baseline[0] is evaluation else paired(baseline[1], outcome)
+        pair = pairs.get(index)
+        findings += _doubts(evaluation, outcome)
         if pair is not None:
-            findings.append(_finding(baseline[0], evaluation, pair))
-        times = [sum(getattr(part, name) for part in evaluation.answers) / count for name in _TIMES]
+            baseline = evaluations[baselines[index]]
+            findings.append(_finding(baseline, evaluation, pair, corrected[index], len(pairs)))
+        ran = sum(part.ran for part in evaluation.answers)
         rows.append(
             (
                 evaluation.data_label,
@@ -118,18 +135,43 @@ def run(evaluations: Sequence[Evaluation]) -> Section:
                 float(recall.mean()),
                 float(f1.mean()),
                 outcome.f1_interval(),
-                _told_apart(baseline[0], evaluation)[0] if pair else None,
+                _told_apart(evaluations[baselines[index]], evaluation)[0] if pair else None,
                 pair.difference if pair else None,
                 pair.interval if pair else None,
-                pair.p if pair else None,
+                corrected.get(index),
                 count,
-                *times,
+                sum(part.decode_ns for part in evaluation.answers) / count,
+                sum(part.prepare_ns for part in evaluation.answers) / count,
+                sum(part.run_ns for part in evaluation.answers) / ran,
             )
         )
     return Section("Accuracy", COLUMNS, tuple(rows), tuple(findings))
 
 
-_TIMES = ("decode_ns", "prepare_ns", "run_ns")
+def _baselines(evaluations: Sequence[Evaluation]) -> dict[int, int]:
+    """With which each is compared, where there is one before it that was asked about the same images."""
+    first: dict[tuple[str, str], int] = {}
+    found = {}
+    for index, evaluation in enumerate(evaluations):
+        overall = first.setdefault((evaluation.data, ""), index)
+        own = first.setdefault((evaluation.data, evaluation.subject), index)
+        if index not in (own, overall):
+            found[index] = own
+        elif index != overall:
+            found[index] = overall
+    return found
+
+
+def _doubts(evaluation: Evaluation, outcome: Outcome) -> Iterator[Finding]:
+    """What makes an accuracy look like one that is not."""
+    about = f"{evaluation.label} on {evaluation.placement}"
+    silent = sum(value == 0 for part in evaluation.answers for value in part.confidence)
+    if silent:
+        yield Finding("no_answer", "problem", about, (("share", silent / len(outcome.labels)),))
+    outputs, known = evaluation.answers[0].outputs, len(evaluation.classes)
+    # Classes nobody named may go on beyond the largest that was seen.
+    if known and outputs - parse_preprocess(evaluation.preprocess).label_offset != known:
+        yield Finding("other_classes", "caution", about, (("outputs", outputs), ("classes", known)))
 
 
 def paired(first: Outcome, second: Outcome) -> stats.Discordance:
@@ -148,20 +190,21 @@ def _told_apart(first: Evaluation, second: Evaluation) -> tuple[str, str]:
     return f"{first.label} on {first.placement}", f"{second.label} on {second.placement}"
 
 
-def _finding(baseline: Evaluation, other: Evaluation, pair: stats.Discordance) -> Finding:
+def _finding(baseline: Evaluation, other: Evaluation, pair: stats.Discordance, p: float, comparisons: int) -> Finding:
     names = _told_apart(baseline, other)
     low, high = pair.interval
     values: tuple[tuple[str, Any], ...] = (
         ("difference", pair.difference),
         ("low", low),
         ("high", high),
-        ("p", pair.p),
+        ("p", p),
+        ("comparisons", comparisons),
         ("only_first", pair.only_first),
         ("only_second", pair.only_second),
         ("baseline", names[0]),
         ("other", names[1]),
     )
     about = f"{other.label} on {other.placement}"
-    if pair.p < _LEVEL:
+    if p < _LEVEL:
         return Finding("accuracy_differs", "note", about, values)
     return Finding("accuracy_alike", "note", about, values)

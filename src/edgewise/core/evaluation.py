@@ -13,9 +13,10 @@ KEPT = 5
 @dataclass(frozen=True, slots=True)
 class Answers:
     """A run of images: the right class of each, the model's classes from the most likely down, and the share of the
-    softmax the first of them has.
+    softmax the first of them has: 0 where no output was finite, and so nothing was answered.
 
-    Decoding and preparing are CPU time of the thread that does them, beside inference; `run_ns` is what inference took.
+    Decoding and preparing are CPU time of the thread that does them, beside inference; `run_ns` is what inference took
+    for `ran` images: a last batch is filled up, and those were run too. The model has `outputs` classes.
     """
 
     labels: tuple[int, ...]
@@ -24,6 +25,8 @@ class Answers:
     decode_ns: int
     prepare_ns: int
     run_ns: int
+    ran: int
+    outputs: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..core.errors import InputError
-from .dataset import Dataset
+from .dataset import Dataset, short
 
 SUFFIXES = {".npz": "arrays", ".csv": "listing", ".tsv": "listing"}
+_FORM = "--data FOLDER, LIST.csv or ARRAYS.npz"
 
 
 def open_dataset(path: str, labels: str | None = None, *, labelled: bool = True) -> Dataset:
@@ -19,11 +20,15 @@ def open_dataset(path: str, labels: str | None = None, *, labelled: bool = True)
     from . import arrays, folder, listing
 
     place = Path(path)
-    if place.is_dir():
+    try:
+        is_folder, is_file = place.is_dir(), place.is_file()
+    except OSError as error:
+        raise InputError(f"the data {short(path)} cannot be opened: {error.strerror}", _FORM) from None
+    if is_folder:
         return folder.read(place, labels, labelled)
+    if not is_file:
+        raise InputError(f"there is no data at {path}", _FORM)
     kind = SUFFIXES.get(place.suffix.lower())
-    if not place.exists():
-        raise InputError(f"there is no data at {path}", "--data FOLDER, LIST.csv or ARRAYS.npz")
     if kind is None:
-        raise InputError(f"{path} is no data: expected a folder, or a file that ends in {', '.join(SUFFIXES)}")
+        raise InputError(f"{path} is no data: expected a folder, or a file that ends in {', '.join(SUFFIXES)}", _FORM)
     return arrays.read(place, labels, labelled) if kind == "arrays" else listing.read(place, labels)

@@ -14,7 +14,6 @@ from .cell import Cell, Session
 
 # Long enough to be cheap, short enough for progress, and to lose little.
 _PART_S = 1.0
-_FIRST = 32
 
 Save = Callable[[Answers], None]
 
@@ -49,7 +48,9 @@ def evaluate(cell: Cell, exam: Exam, before: Evaluation, save: Save) -> Evaluati
                     labels=exam.labels,
                     preprocess=exam.preprocess,
                 )
-                count = _FIRST
+                # Whole batches, one at first: what a slow model takes for one is not known yet.
+                batch = cell.task.scenario.batch
+                count = batch
                 while done < len(exam.indices):
                     begin = time.monotonic()
                     wanted = list(exam.indices[done : done + count])
@@ -58,8 +59,8 @@ def evaluate(cell: Cell, exam: Exam, before: Evaluation, save: Save) -> Evaluati
                     save(part)
                     answers.append(part)
                     done += len(wanted)
-                    # At most twice as many as before: the first part paid for reading the data.
-                    count = max(1, min(2 * count, int(count * _PART_S / max(took, 1e-6))))
+                    fitting = count * _PART_S / max(took, 1e-6)
+                    count = batch * max(1, int(min(2 * count, fitting) / batch))
     except EdgewiseError as error:
         return Failure.of(error, cell.task, cell.machine, stage, cell.label)
     return replace(before, answers=tuple(answers))

@@ -2,7 +2,8 @@
 
 All of it follows from the graph and its input sizes; nothing runs. What each operator computes is in `model.work`.
 Bytes are those of the graph as it is written: an engine that fuses two nodes moves less. Quantized values count in the
-type they are stored in, so `QuantizeLinear` and `DequantizeLinear` around them move nothing.
+type they are stored in, so `QuantizeLinear` and `DequantizeLinear` around them move nothing. What else is computed of
+constants alone is done once, as engines do when they load: a weight stored in 8 bits and cast to 32 is one of 32.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization", "QLi
 _LONGEST_REASON = 200
 # They read of their first input what they write.
 _PARTIAL = ("Gather", "GatherElements", "GatherND", "Slice", "Split")
-# Made of constants by these, a value is a constant still, kept in the form the file has.
+# Made of constants by these, a value is a constant still. Few are left to be seen here: those that come after
+# DequantizeLinear, and those too large to be folded.
 _FORMS = VIEWS | {"QuantizeLinear", "DequantizeLinear", "Transpose", "Cast"}
 
 
@@ -134,13 +136,12 @@ def cost(model: Model) -> Cost:
     found = graph(model)
     values = _Values(found)
     nodes = tuple(_costs(found, values))
-    weight_bytes = sum(values.constant_bytes(name) or 0 for name in found.constants)
     return Cost(
         nodes=nodes,
         outputs=tuple(replace(t, shape=values.sizes.get(t.name, t.shape)) for t in model.outputs),
         opset=found.opset,
         parameters=sum(node.parameters for node in nodes),
-        weight_bytes=weight_bytes,
+        weight_bytes=sum(values.stored_bytes(name) or 0 for name in values.kept()),
         peak_bytes=_peak_bytes(found, values),
         declared_parameters=_declared(model),
     )
@@ -165,8 +166,12 @@ class _Values:
             self._types[name] = value.dtype
             if value.shape is not None and all(isinstance(size, int) for size in value.shape):
                 self.sizes[name] = tuple(size for size in value.shape if isinstance(size, int))
-        # The constant a value is a form of; the value whose memory it shares.
+        # The constant a value is made of, and the form of it that is kept.
         self.origin: dict[str, str] = {name: name for name in found.constants}
+        self.form: dict[str, str] = dict(self.origin)
+        self._cast: set[str] = set()
+        # The value it is another look at; and the one that all of these are looks at, whose memory it is.
+        self._seen: dict[str, str] = {}
         self.root: dict[str, str] = {}
         self.free: set[str] = set()
         self._alias(found)
@@ -183,19 +188,31 @@ class _Values:
                 continue
             if node.operator in _FORMS and all(name in self.origin for name in given):
                 self.origin[node.outputs[0]] = self.origin[given[0]]
+                self.form[node.outputs[0]] = node.outputs[0] if node.operator == "Cast" else self.form[given[0]]
+                if node.operator == "Cast":
+                    self._cast.add(self.form[given[0]])
                 self.free.add(node.name)
             elif node.operator in VIEWS or (node.operator == "DequantizeLinear" and node.outputs[0] not in ends):
-                self._share(node, given[0], stored=given[0])
-            elif (
+                self._share(node, given[0], self._types[given[0]])
+            elif node.operator == "QuantizeLinear":
+                stored = self._types[node.outputs[0]]
                 # Whoever makes the value can round it as it writes it, where nobody wants it unrounded.
-                node.operator == "QuantizeLinear" and given[0] not in ends and len(users[given[0]]) == 1
-            ):
-                self._share(node, given[0], stored=node.outputs[0])
+                alone = all(name not in ends and len(users[name]) == 1 for name in self._looks(given[0]))
+                if alone or self._types[given[0]] == stored:
+                    self._share(node, given[0], stored)
+
+    def _looks(self, name: str) -> list[str]:
+        """The value, and those it is another look at; the last is the one in memory."""
+        found = [name]
+        while found[-1] in self._seen:
+            found.append(self._seen[found[-1]])
+        return found
 
     def _share(self, node: Node, one: str, stored: str) -> None:
-        root = self.root.get(one, one)
-        self._types[one] = self._types[node.outputs[0]] = self._types[stored]
-        self.root[node.outputs[0]] = root
+        self._seen[node.outputs[0]] = one
+        looks = self._looks(node.outputs[0])
+        self._types.update(dict.fromkeys(looks, stored))
+        self.root[node.outputs[0]] = looks[-1]
         self.free.add(node.name)
 
     def made(self, node: Node) -> list[str]:
@@ -206,8 +223,12 @@ class _Values:
         bits = _BITS.get(self._types.get(name, ""))
         return None if bits is None or name not in self.sizes else (math.prod(self.sizes[name]) * bits + 7) // 8
 
+    def kept(self) -> set[str]:
+        """All constants, each in one form."""
+        return {*self.form.values()} - self._cast
+
     def constant_bytes(self, name: str) -> int | None:
-        return self.stored_bytes(self.origin[name])
+        return self.stored_bytes(self.form[name])
 
 
 def _costs(found: Graph, values: _Values) -> Iterator[NodeCost]:

@@ -7,7 +7,6 @@ saturate in 16 bits, so weights are held to 7 bits there.
 from __future__ import annotations
 
 import tempfile
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError, Unsupported
-from ..core.types import Model
+from ..core.types import Model, Tensor
+from ..data import arrays
 from ..model.feeds import feeds
 from ..model.load import inspect
 
@@ -23,6 +23,7 @@ RECIPE = "quantize(precision=int8)"
 # QDQ per channel needs 13; 17 is what every engine here reads.
 _OPSET = 17
 _CALIBRATION_RUNS = 8
+_FORM = "numpy.savez(path, INPUT=array[n, ...])"
 
 
 def quantize(model: Model, calibration: Mapping[str, np.ndarray[Any, Any]], path: str, *, vnni: bool) -> Model:
@@ -118,14 +119,28 @@ def _seeded(model: Model, sizes: Mapping[str, tuple[int, ...]], seed: int) -> di
 
 
 def _stored(model: Model, path: str) -> dict[str, np.ndarray[Any, Any]]:
-    """One array per input, its first axis the samples; each sample is fed as a batch of one."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    # A single array (.npy) is no context manager.
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
-        raise InputError(f"{path} is not a calibration file: {error}", "numpy.savez(path, INPUT=array)") from None
-    missing = [tensor.name for tensor in model.inputs if tensor.name not in arrays]
+    """One array per input, its first axis the samples; they are fed one by one, or as many as a fixed batch takes."""
+    there = arrays.names(path, _FORM)
+    missing = [tensor.name for tensor in model.inputs if tensor.name not in there]
     if missing:
-        raise InputError(f"{path} has {', '.join(sorted(arrays)) or 'no arrays'}, and lacks the input {missing[0]!r}")
-    return {t.name: arrays[t.name][:, np.newaxis].astype(t.dtype) for t in model.inputs}
+        raise InputError(f"{path} has {', '.join(sorted(there)) or 'no arrays'}, and lacks the input {missing[0]!r}")
+    return {tensor.name: _batches(tensor, arrays.member(path, tensor.name, _FORM), path) for tensor in model.inputs}
+
+
+def _batches(tensor: Tensor, samples: np.ndarray[Any, Any], path: str) -> np.ndarray[Any, Any]:
+    """Runs of whole batches. The last is filled up from the first samples: what was seen twice widens no range."""
+    found = " x ".join(map(str, samples.shape)) or "a single value"
+    if not samples.size or samples.dtype.kind not in "biuf":
+        raise InputError(f"{tensor.name!r} of {path} is {samples.dtype} {found}, expected numbers", _FORM)
+    batch, *sample = tensor.shape or (None, *samples.shape[1:])
+    fits = len(sample) == samples.ndim - 1 and all(
+        not isinstance(size, int) or size == given for size, given in zip(sample, samples.shape[1:], strict=True)
+    )
+    if not fits:
+        wanted = " x ".join(("n", *(str(size) for size in sample)))
+        raise InputError(f"{tensor.name!r} of {path} is {found}, expected {wanted}", _FORM)
+    each = batch if isinstance(batch, int) else 1
+    runs = -(-len(samples) // each)
+    if runs * each > len(samples):
+        samples = samples[np.arange(runs * each) % len(samples)]
+    return samples.reshape(runs, each, *samples.shape[1:]).astype(tensor.dtype)

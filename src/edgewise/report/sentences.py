@@ -42,7 +42,8 @@ def _claim(v: Values) -> str:
 
 def _p(v: Values) -> str:
     shown = format.p_value(_number(v["p"]))
-    return shown if shown.startswith("<") else f"= {shown}"
+    several = f" (corrected for {v['comparisons']} comparisons)" if _number(v["comparisons"]) > 1 else ""
+    return (shown if shown.startswith("<") else f"= {shown}") + several
 
 
 # code -> (sentence, remedy or None)
@@ -185,6 +186,14 @@ _SENTENCES: Mapping[str, tuple[Callable[[Values], str], str | None]] = {
     "layers_cut": (
         lambda v: f"the {v['shown']} that do the most, of {v['layers']} nodes",
         "all of them, in order: --all",
+    ),
+    "no_answer": (
+        lambda v: f"no output was finite for {format.percent(_number(v['share']))} of the images: they count as wrong",
+        "compare the outputs: edgewise bench MODEL",
+    ),
+    "other_classes": (
+        lambda v: f"the model has {v['outputs']} outputs and the data {v['classes']} classes",
+        "if the first output is a background: --preprocess '…(label_offset=1)'; else name the classes: --labels",
     ),
     "contention": (lambda v: f"measured beside competing processes: {v['contention']}", None),
 }

@@ -46,7 +46,8 @@ class Evaluations:
     def add(self, number: int, part: Answers) -> None:
         with self._store.transaction() as db:
             db.execute(
-                "INSERT INTO answers VALUES (?, (SELECT count(*) FROM answers WHERE evaluation = ?), ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO answers"
+                " VALUES (?, (SELECT count(*) FROM answers WHERE evaluation = ?), ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     number,
                     number,
@@ -56,6 +57,8 @@ class Evaluations:
                     part.decode_ns,
                     part.prepare_ns,
                     part.run_ns,
+                    part.ran,
+                    part.outputs,
                 ),
             )
 
@@ -144,4 +147,5 @@ def _answers(row: sqlite3.Row) -> Answers:
     kept = len(places) // len(labels)
     ranked = tuple(places[first : first + kept] for first in range(0, len(places), kept))
     confidence = unpack_floats(row["confidence"])
-    return Answers(labels, ranked, confidence, row["decode_ns"], row["prepare_ns"], row["run_ns"])
+    counts = (row[name] for name in ("decode_ns", "prepare_ns", "run_ns", "ran", "outputs"))
+    return Answers(labels, ranked, confidence, *counts)

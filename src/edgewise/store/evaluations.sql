@@ -34,6 +34,8 @@ CREATE TABLE answers (
     confidence BLOB NOT NULL,      -- share of the softmax the first has: 64-bit little-endian floats
     decode_ns  INTEGER NOT NULL,   -- CPU time
     prepare_ns INTEGER NOT NULL,   -- CPU time
-    run_ns     INTEGER NOT NULL,
+    run_ns     INTEGER NOT NULL,   -- of `ran` images: a last batch is filled up
+    ran        INTEGER NOT NULL,
+    outputs    INTEGER NOT NULL,   -- classes the model has
     PRIMARY KEY (evaluation, ordinal)
 ) STRICT, WITHOUT ROWID;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,11 +10,12 @@ from pathlib import Path
 from ..core.errors import EdgewiseError
 from ..core.evaluation import Answers, Evaluation
 from ..core.types import Failure, Machine, Model, Scenario, Target, Task
+from ..data import arrays
 from ..measure.accuracy import Exam, evaluate
 from ..measure.cell import Cell
 from ..store.db import Store
 from ..store.evaluations import Evaluations
-from .images import Question, exam, held_out_calibration, other_calibration, own_calibration
+from .images import Question, exam, held_out_calibration, other_calibration, own_calibration, sizes
 from .prepare import Limits, cell, complete
 from .survey import EngineFacts
 
@@ -37,15 +38,16 @@ def accuracy(
     """In order, model by model. `progress` hears who is asked, about how many images, and how many are answered."""
     facts = {engine.name: engine for engine in engines}
     kept = Evaluations(store)
-    for model in models:
-        wanted = [_completed(target, facts[target.engine], machine, model) for target in targets]
-        # The same images for every target of a model, so that answers can be paired.
-        images, allowed = _asked(model, wanted, question, limits)
-        scenario = Scenario(batch=_batch(model, batch))
-        for target in wanted:
+    wanted = {m.digest: [_completed(t, facts[t.engine], machine, m) for t in targets] for m in models}
+    # Everything that can be wrong with what was asked is, before the first image.
+    exams = _exams(models, wanted, question, limits)
+    for model, (images, calibrated) in zip(models, exams, strict=True):
+        size = _batch(model, batch)
+        allowed = replace(calibrated, shapes=sizes(model, images, size))
+        for target in wanted[model.digest]:
             tell = partial(progress, f"{model.label} on {target}", len(images.indices))
             tell(0)
-            ready = cell(model, target, scenario, machine, facts[target.engine], allowed)
+            ready = cell(model, target, Scenario(batch=size), machine, facts[target.engine], allowed)
             if isinstance(ready, Failure):
                 yield _failed(kept, ready, images)
             else:
@@ -66,31 +68,42 @@ def _batch(model: Model, batch: int) -> int:
     return first if isinstance(first, int) else batch
 
 
-def _asked(model: Model, targets: Sequence[Target], question: Question, limits: Limits) -> tuple[Exam, Limits]:
-    """The images, and the limits with what int8 is calibrated on: given, the model's own, or images held out."""
-    derives = model.precision != "int8" and any(target.precision == "int8" for target in targets)
-    if not derives:
-        return exam(model, question, hold_out=False)[0], limits
-    if limits.calibration is not None:
-        if Path(limits.calibration).suffix != ".npz" or _of_images(limits.calibration):
-            limits = replace(limits, calibration=other_calibration(model, limits.calibration, question.preprocess))
-        return exam(model, question, hold_out=False)[0], limits
-    own = own_calibration(model)
-    if own is not None:
-        return exam(model, question, hold_out=False)[0], replace(limits, calibration=own)
-    images, held = exam(model, question, hold_out=True)
-    return images, replace(limits, calibration=held_out_calibration(model, images, held))
+def _exams(
+    models: Sequence[Model], targets: Mapping[str, Sequence[Target]], question: Question, limits: Limits
+) -> list[tuple[Exam, Limits]]:
+    """The images for each model, and its limits with what int8 is calibrated on: images given, the model's own, or some
+    held out. Where one model needs those, they are held out for all, so that every answer has its pair."""
+    derives = {
+        model.digest: model.precision != "int8" and any(t.precision == "int8" for t in targets[model.digest])
+        for model in models
+    }
+    own = {m.digest: own_calibration(m, question.data) for m in models if derives[m.digest]}
+    hold_out = limits.calibration is None and any(found is None for found in own.values())
+    exams = []
+    for model in models:
+        images, held = exam(model, question, hold_out=hold_out)
+        calibration = None
+        if derives[model.digest]:
+            calibration = _given(model, images, question, limits) or own[model.digest]
+            calibration = calibration or held_out_calibration(model, images, held)
+        exams.append((images, replace(limits, calibration=calibration)))
+    return exams
+
+
+def _given(model: Model, images: Exam, question: Question, limits: Limits) -> str | None:
+    """What --calibration names: inputs as they are, or images to make them of."""
+    if limits.calibration is None or not (Path(limits.calibration).suffix != ".npz" or _of_images(limits.calibration)):
+        return limits.calibration
+    return other_calibration(model, limits.calibration, question.preprocess, images)
 
 
 def _of_images(path: str) -> bool:
-    """Whether an .npz holds images rather than inputs."""
-    import zipfile
-
-    try:
-        with zipfile.ZipFile(path) as file:
-            return "images.npy" in file.namelist()
-    except (OSError, zipfile.BadZipFile):
+    """Whether an .npz holds images, rather than inputs of a model (which may be called `images` too)."""
+    hint = "--calibration FOLDER, LIST.csv or ARRAYS.npz"
+    if "images" not in arrays.names(Path(path), hint):
         return False
+    shape, kind = arrays.header(Path(path), "images", hint)
+    return kind == "uint8" and len(shape) == 4
 
 
 def _one(
@@ -101,6 +114,9 @@ def _one(
     found = kept.find(before) if resume else None
     if found is not None:
         if found[1].complete:
+            # Its writer may have been ended between the last answer and saying so.
+            if kept.claim(found[0]):
+                kept.finish(found[0])
             return found[1]
         if kept.claim(found[0]):
             number, before = found

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .. import data
-from ..core.errors import InputError
+from ..core.errors import InputError, Unsupported
 from ..core.preprocess import PRESETS, parse_preprocess
 from ..core.types import Model
 from ..data import built_in
@@ -21,6 +21,9 @@ CALIBRATION_IMAGES = 128
 # Of a small dataset, no more than this share is given up for calibration.
 _CALIBRATION_SHARE = 0.1
 _PREPARING_S = 600.0
+# What an image can be made into.
+_TYPES = ("float32", "float16", "float64", "uint8")
+_NONE, _ONE = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class Question:
 
 def exam(model: Model, question: Question, *, hold_out: bool) -> tuple[Exam, tuple[int, ...]]:
     """The images to ask `model` about, and those left out for calibration: none unless `hold_out`."""
+    _refuse_other_than_images(model)
     named = question.data or model.data
     if named is None:
         raise InputError(f"{model.label} does not say which data it is for", "--data FOLDER, LIST.csv or ARRAYS.npz")
@@ -63,19 +67,37 @@ def held_out_calibration(model: Model, asked: Exam, held: Sequence[int]) -> str:
     return _calibration(model, asked.data, asked.labels, asked.preprocess, held)
 
 
-def own_calibration(model: Model) -> str | None:
-    """For a model that comes with data: inputs from the part it was trained on. None for any other."""
+def own_calibration(model: Model, asked: str | None = None) -> str | None:
+    """For a model that comes with data: inputs from the part it was trained on, or from a third one where that is what
+    is asked about. None for any other model."""
     if model.data not in built_in.NAMES or model.preprocess is None:
         return None
-    return other_calibration(model, f"{model.data}(split=train, count={CALIBRATION_IMAGES})", None)
+    wanted = built_in.parse(asked) if asked else None
+    split = "validation" if wanted and wanted.split == "train" else "train"
+    return other_calibration(model, f"{model.data}(split={split}, count={CALIBRATION_IMAGES})", None)
 
 
-def other_calibration(model: Model, source: str, preprocess: str | None) -> str:
+def other_calibration(model: Model, source: str, preprocess: str | None, asked: Exam | None = None) -> str:
     """Inputs from images that are not asked about: all there are, or as many as calibration needs, drawn at random."""
     path = _place(source)
-    count = len(data.open_dataset(path, labelled=False).labels)
-    chosen = sorted(_shuffled(count, 0)[:CALIBRATION_IMAGES])
+    dataset = data.open_dataset(path, labelled=False)
+    if asked is not None and dataset.digest == data.open_dataset(asked.data, asked.labels).digest:
+        raise InputError(
+            f"{source} is what is asked about, and int8 would be calibrated on its own exam",
+            "leave out --calibration: some images are then held out",
+        )
+    chosen = sorted(_shuffled(len(dataset.labels), 0)[:CALIBRATION_IMAGES])
     return _calibration(model, path, None, _preprocess(model, preprocess), chosen)
+
+
+def sizes(model: Model, asked: Exam, batch: int) -> dict[str, tuple[int, ...]]:
+    """The shape of an input whose height and width are open: what the preprocessing cuts out."""
+    shape = model.inputs[0].shape or ()
+    how = parse_preprocess(asked.preprocess)
+    if not how.crop or all(isinstance(size, int) for size in shape[1:]):
+        return {}
+    image = (3, how.crop, how.crop) if how.layout == "nchw" else (how.crop, how.crop, 3)
+    return {model.inputs[0].name: (batch, *image)}
 
 
 def _calibration(model: Model, path: str, labels: str | None, preprocess: str, indices: Sequence[int]) -> str:
@@ -97,6 +119,14 @@ def _calibration(model: Model, path: str, labels: str | None, preprocess: str, i
     return str(made)
 
 
+def _refuse_other_than_images(model: Model) -> None:
+    found = ", ".join(f"{t.name} ({t.dtype} {t.shape})" for t in model.inputs)
+    if len(model.inputs) != 1 or len(model.inputs[0].shape or ()) != 4:
+        raise Unsupported(f"{model.label} does not take one image: its inputs are {found}")
+    if model.inputs[0].dtype not in _TYPES:
+        raise Unsupported(f"{model.label} takes {found}; images are made {', '.join(_TYPES)}")
+
+
 def _preprocess(model: Model, asked: str | None) -> str:
     how = asked or (str(model.preprocess) if model.preprocess else None)
     if how is None:
@@ -104,7 +134,12 @@ def _preprocess(model: Model, asked: str | None) -> str:
             f"{model.label} does not say how an image becomes its input; known ways: {', '.join(PRESETS)}",
             "--preprocess imagenet",
         )
-    return str(parse_preprocess(how))
+    parsed = parse_preprocess(how)
+    if model.inputs[0].dtype == "uint8" and replace(parsed, divide=1.0, mean=_NONE, std=_ONE) != parsed:
+        raise InputError(
+            f"{model.label} takes images of 8 bits as they are, and {parsed} scales them", "--preprocess raw"
+        )
+    return str(parsed)
 
 
 def _shuffled(count: int, seed: int) -> list[int]:

@@ -12,6 +12,10 @@ from typing import Any
 from ..core.errors import InputError
 from .catalog import CATALOG
 
+# The side of an image whose preprocessing can still be told, with what it is resized to before a crop; and more than
+# any batch has images, or any list classes.
+_LARGEST = {"size": 1 << 13, "batch": (1 << 31) - 1, "classes": (1 << 31) - 1}
+
 
 @cache
 def names() -> tuple[str, ...]:
@@ -32,10 +36,15 @@ def build(name: str, *, batch: int | None = None, **options: int | None) -> Any:
         least = 0 if key == "seed" else 1
         if value is not None and value < least:
             raise InputError(f"{key} must be at least {least}, found {value}")
+        if value is not None and value > _LARGEST.get(key, value):
+            raise InputError(f"{key} must be at most {_LARGEST[key]}, found {value}")
+    asked = " with " + ", ".join(f"{key} {value}" for key, value in given.items()) if given else ""
     try:
         model = network(**given)
     except ValueError as error:
-        raise InputError(f"{name} cannot be built: {error}") from None
+        raise InputError(f"{name}{asked} cannot be built: {error}") from None
+    except MemoryError:
+        raise InputError(f"{name}{asked} cannot be built: there is not enough memory for its weights") from None
     if batch is not None:
         for value in (*model.graph.input, *model.graph.output):
             value.type.tensor_type.shape.dim[0].dim_value = batch

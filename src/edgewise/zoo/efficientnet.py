@@ -16,7 +16,7 @@ _BLOCKS = (
     (6, 192, 4, 2, 5),
     (6, 320, 1, 1, 3),
 )
-# Google's own takes 127 away and divides by 128.
+# Google's own takes 127 away, divides by 128, and resizes bilinearly; timm evaluates it after bicubic resizing.
 _PREPROCESS = "inception(mean=0.498039, std=0.501961)"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
@@ -14,9 +15,11 @@ from onnx import TensorProto, helper
 from ..core.preprocess import parse_preprocess
 from ..core.types import Preprocess
 from .moments import Floats, Moments, concat, silu
-from .weights import filters, rounded, seen
+from .weights import content, filters, rounded, seen
 
 OPSET = 17
+# What protobuf can write at once, less room for the nodes.
+_LARGEST_BYTES = 2**31 - 2**24
 
 Pads = tuple[int, int, int, int]  # top, left, bottom, right
 Pad = int | Pads | None  # the same on each side, written out, or None: half the kernel
@@ -52,12 +55,15 @@ class Net:
     """A graph being written. Layers take and return values; weights follow one seeded stream.
 
     Batch normalization after a convolution is folded into its weight and bias, as every engine would. `parameters`
-    counts what the network has before that: two per normalized channel.
+    counts what the network has before that: two per normalized channel. `lift`: the mean of what a convolution gives,
+    which lies around zero otherwise.
     """
 
-    def __init__(self, name: str, size: int, seed: int = 0, channels: int = 3) -> None:
+    def __init__(self, name: str, size: int, seed: int = 0, channels: int = 3, lift: float = 0.0) -> None:
         self.random = np.random.default_rng(seed)
+        self.lift = lift
         self.parameters = 0
+        self._claimed_bytes = 0
         # Filled in place: helper.make_graph and make_model would each copy all weights once more.
         self.proto = onnx.ModelProto(ir_version=9, producer_name="edgewise")
         self.proto.opset_import.append(helper.make_opsetid("", OPSET))
@@ -80,8 +86,17 @@ class Net:
         tensor = self.graph.initializer.add()
         tensor.name, tensor.data_type = name, helper.np_dtype_to_tensor_dtype(value.dtype)
         tensor.dims.extend(value.shape)
-        tensor.raw_data = value.tobytes()
+        tensor.raw_data = content(value)
         return name
+
+    def claim(self, *shape: int) -> None:
+        """Before so many weights are drawn: whether one file can hold them with all others."""
+        self._claimed_bytes += 4 * math.prod(shape)
+        if self._claimed_bytes > _LARGEST_BYTES:
+            raise ValueError(
+                f"weights of {' x '.join(map(str, shape))} make it {self._claimed_bytes} bytes, "
+                f"and an ONNX file holds {_LARGEST_BYTES}"
+            )
 
     def label(self) -> str:
         """Before a node and its constants are written: the number the node will have."""
@@ -114,6 +129,7 @@ class Net:
         tall, wide = ((taps - 1) * dilation + 1 for taps in (height, width))
         pads = _pads(pad, tall, wide)
         label = f"conv_{self.label()}"
+        self.claim(out, x.channels // groups * height * width + 1)
         down, along = (_steps(*side, stride) for side in _sides(x, tall, wide, pads))
         rows = seen(x.height, tall, stride, pads[0], down)[::dilation]
         columns = seen(x.width, wide, stride, pads[1], along)[::dilation]
@@ -121,7 +137,7 @@ class Net:
         weight, mean = filters(self.random, x.moments, out, height * width, groups, places, gain)
         names = [x.name, self.constant(f"{label}.weight", weight.reshape(out, -1, height, width))]
         if then != "nothing":
-            beta = self._beta(out)
+            beta = self._beta(out) + self.lift
             names.append(self.constant(f"{label}.bias", rounded(beta - mean)))
             mean = beta
         self.parameters += weight.size + {"norm": 2, "bias": 1, "nothing": 0}[then] * out
@@ -132,6 +148,7 @@ class Net:
 
     def linear(self, x: Value, out: int) -> Value:
         """A fully connected layer over all of `x`."""
+        self.claim(out, x.channels * x.height * x.width + 1)
         label, beta = f"gemm_{self.label()}", self._beta(out)
         weight, mean = filters(self.random, x.moments, out, x.height * x.width, 1, None, 1.0)
         self.parameters += weight.size + out

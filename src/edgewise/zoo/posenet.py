@@ -1,4 +1,8 @@
-"""PoseNet as phones run it (Papandreou et al., 2018): MobileNet v1 that stops at stride 16, and four heads."""
+"""PoseNet (Papandreou et al., 2018): MobileNet v1 of full width that stops at stride 16, and four heads.
+
+Of the files published for TensorFlow Lite, the one for 257x257 goes on to stride 32; the older one, for 353x257, stops
+at 16 as here, and has three quarters of the channels.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """What was published of the networks here: Table 1 of EmBench (Almeida et al., 2019), as printed.
 
-How `flops_m` were counted is not said there. They lie 0.3 to 8 % above the multiply-adds of convolutions and linear
-layers; further above where those are few (ShuffleNetV2 1.0 10 %, MobileNetV2 12 %, NASNet mobile 18 %, ShuffleNetV2 0.5
-29 %, AlexNet 34 %). MnasNet's are twice as many at 224x224, and 8 % more at 299x299.
+How `flops_m` were counted is not said there. They are more than the multiply-adds of convolutions and linear layers; a
+rule that gives most of them back to the second decimal is in docs/multiply-adds.md.
 """
 
 from __future__ import annotations

@@ -53,6 +53,7 @@ def reshape(net: Net, name: str, *shape: int) -> str:
 
 def dense(net: Net, x: Tokens, out: int, gain: float = 1.0) -> Tokens:
     """The same fully connected layer for each row; `gain`: the deviation of what comes out."""
+    net.claim(out, x.channels + 1)
     label, beta = f"matmul_{net.label()}", net.random.uniform(-0.2, 0.2, out)
     weight, mean = filters(net.random, x.moments, out, 1, 1, None, gain)
     net.parameters += weight.size + out

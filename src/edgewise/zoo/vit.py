@@ -22,6 +22,7 @@ def _placed(net: Net, x: Tokens) -> Tokens:
     pads = net.constant(f"pad_{net.label()}.pads", np.array([0, 1, 0, 0, 0, 0]))
     name = net.node("Pad", [x.name, pads], mode="constant")[0]
     net.parameters += (x.count + 2) * x.channels
+    net.claim(x.count + 1, x.channels)
     places = net.random.random((1, x.count + 1, x.channels), dtype=np.float32) * 2 - 1
     places[:, 0] *= 2  # the token and its place
     name = net.node("Add", [name, net.constant("places", places)])[0]

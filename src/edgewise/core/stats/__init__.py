@@ -5,7 +5,7 @@ from .dependence import Dependence, dependence
 from .drift import Drift, drift
 from .modes import Mode, Modes, modes
 from .paired import Ratio, ratio
-from .proportions import Discordance, wilson
+from .proportions import Discordance, holm, wilson
 from .quantile import Interval, carries, floor, interval, quantile
 from .steady import steady
 from .stopping import Decision, Stopping, interval_at_stop
@@ -27,6 +27,7 @@ __all__ = [
     "dependence",
     "drift",
     "floor",
+    "holm",
     "interval",
     "interval_at_stop",
     "modes",

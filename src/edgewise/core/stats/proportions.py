@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .special import binomial_cdf
@@ -48,3 +49,14 @@ class Discordance:
         """McNemar's test, exact: were both equally good, disagreements would fall like a coin."""
         disagreements = self.only_first + self.only_second
         return min(1.0, 2 * binomial_cdf(min(self.only_first, self.only_second), disagreements, 0.5))
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """Probabilities corrected for there being several (Holm, 1979): the chance that any of them misleads stays."""
+    order = sorted(range(len(values)), key=lambda index: values[index])
+    corrected = [0.0] * len(values)
+    largest = 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(values) - rank) * values[index]))
+        corrected[index] = largest
+    return corrected
