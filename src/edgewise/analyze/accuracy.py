@@ -91,7 +91,7 @@ class Outcome:
         """
         order = np.argsort(self.labels, kind="stable")
         _, counts = np.unique(self.labels, return_counts=True)
-        if counts.min() < _FEWEST or self.right.all():
+        if counts.min() < _FEWEST or self.right.all() or not self.right.any():
             return None
         random = np.random.default_rng(_SEED)
         first, size = np.repeat(np.cumsum(counts) - counts, counts), np.repeat(counts, counts)
