@@ -86,8 +86,8 @@ class Outcome:
     def f1_interval(self) -> tuple[float, float] | None:
         """95 % of the mean F1 over classes, by drawing the images of each class anew.
 
-        Resamples lie below the estimate by about as much as the estimate below the truth, so their differences are laid
-        the other way round. None where a class has too few images to draw from, or nothing varies.
+        Resamples lie off the estimate by about as much as the estimate off the truth, so that is taken away; their
+        deviation is the estimate's. None where a class has too few images to draw from, or nothing varies.
         """
         order = np.argsort(self.labels, kind="stable")
         _, counts = np.unique(self.labels, return_counts=True)
@@ -100,8 +100,8 @@ class Outcome:
             self.by_class(order[first + (random.random(len(order)) * size).astype(np.int64)])[3].mean()
             for _ in range(_RESAMPLES)
         ]
-        low, high = np.quantile(means, (0.025, 0.975))
-        return max(0.0, float(2 * estimate - high)), min(1.0, float(2 * estimate - low))
+        centre, half = float(2 * estimate - np.mean(means)), stats.Z95 * float(np.std(means, ddof=1))
+        return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def run(evaluations: Sequence[Evaluation]) -> Section:

@@ -5,13 +5,14 @@ from .dependence import Dependence, dependence
 from .drift import Drift, drift
 from .modes import Mode, Modes, modes
 from .paired import Ratio, ratio
-from .proportions import Discordance, holm, wilson
+from .proportions import Z95, Discordance, holm, wilson
 from .quantile import Interval, carries, floor, interval, quantile
 from .steady import steady
 from .stopping import Decision, Stopping, interval_at_stop
 
 __all__ = [
     "LONGEST_DEPENDENCE",
+    "Z95",
     "Certificate",
     "Decision",
     "Dependence",

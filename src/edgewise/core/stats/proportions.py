@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from .special import binomial_cdf
 
 # The normal quantile of a two-sided 95 %.
-_Z = 1.959963984540054
+Z95 = 1.959963984540054
 
 
 def wilson(hits: int, count: int) -> tuple[float, float]:
     """The 95 % score interval of a share (Wilson, 1927): it stays between 0 and 1 and covers well for few hits."""
     if not count:
         return 0.0, 1.0
-    share, square = hits / count, _Z * _Z
+    share, square = hits / count, Z95 * Z95
     centre = (share + square / (2 * count)) / (1 + square / count)
-    half = _Z * math.sqrt(share * (1 - share) / count + square / (4 * count * count)) / (1 + square / count)
+    half = Z95 * math.sqrt(share * (1 - share) / count + square / (4 * count * count)) / (1 + square / count)
     # At the ends the bound is exact, and rounding must not put the share outside.
     return (0.0 if hits == 0 else centre - half), (1.0 if hits == count else centre + half)
 
@@ -41,7 +41,7 @@ class Discordance:
         """95 %, by adding one to each count of disagreements (Bonett & Price, 2012)."""
         first, second = (self.only_first + 1) / (self.count + 2), (self.only_second + 1) / (self.count + 2)
         difference = second - first
-        half = _Z * math.sqrt((first + second - difference**2) / (self.count + 2))
+        half = Z95 * math.sqrt((first + second - difference**2) / (self.count + 2))
         return max(-1.0, difference - half), min(1.0, difference + half)
 
     @property
