@@ -1,3 +1,7 @@
-"""One file per analysis: measurements in, a Section out."""
+"""One file per analysis: evidence in, a Section out.
 
-NOT_PLUGINS = ("trust",)
+A module that names its `PLACE` is part of every report, in that order; its `run(evidence)` draws what there is, or says
+with `evidence.absent` what is missing. The others belong to one command each.
+"""
+
+NOT_PLUGINS = ("evidence", "trust")

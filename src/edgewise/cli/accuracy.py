@@ -46,8 +46,8 @@ def run(
     from ..study.accuracy import accuracy
     from ..study.images import Question
     from ..study.prepare import Limits
+    from ..study.request import request
     from . import _values as values
-    from ._cells import request
     from ._progress import Progress
 
     if batch < 1:

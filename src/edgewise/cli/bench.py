@@ -38,9 +38,9 @@ def run(
     from ..store.db import Store
     from ..study import home
     from ..study.prepare import Limits
+    from ..study.request import request
     from ..study.sweep import sweep
     from . import _values as values
-    from ._cells import request
     from ._progress import Progress
 
     claim = values.bound(bound)

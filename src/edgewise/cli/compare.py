@@ -34,7 +34,7 @@ def run(
     from ..study import home
     from ..study.compare import compare
     from ..study.prepare import Limits
-    from ._cells import request
+    from ..study.request import request
     from ._progress import Progress
     from ._values import shapes, size_bytes
 

@@ -28,7 +28,7 @@ def run(
     from ..measure.profile import profile
     from ..report import terminal
     from ..study.prepare import Limits
-    from ._cells import request
+    from ..study.request import request
     from ._values import shapes, size_bytes
 
     limits = Limits(timeout, size_bytes(memory), shapes(shape), calibration)

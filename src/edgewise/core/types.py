@@ -9,6 +9,8 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from .chart import Chart
+from .energy import Energy
 from .errors import EdgewiseError, InputError, WorkerCrashed
 
 Level = Literal["note", "caution", "problem"]
@@ -401,6 +403,7 @@ class Measurement:
     rounds: tuple[Round, ...]
     complete: bool = True
     label: str = ""
+    energies: tuple[Energy, ...] = ()
 
     @property
     def measured(self) -> tuple[Round, ...]:
@@ -484,3 +487,4 @@ class Section:
     columns: tuple[Column, ...]
     rows: tuple[tuple[object, ...], ...]
     findings: tuple[Finding, ...] = field(default=())
+    charts: tuple[Chart, ...] = field(default=())

@@ -8,6 +8,8 @@ from typing import Any
 MISSING = "n/a"
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
 _AMOUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1, ""))
+_ENERGIES = ((1e6, "J"), (1e3, "mJ"), (1, "µJ"))
+_POWERS = ((1e6, "W"), (1e3, "mW"), (1, "µW"))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 
 
@@ -61,6 +63,22 @@ def p_value(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
+def energy(uj: float) -> str:
+    scale, unit = next(((s, u) for s, u in _ENERGIES if abs(uj) >= s), _ENERGIES[-1])
+    return f"{figures(uj / scale)} {unit}"
+
+
+def power(uw: float) -> str:
+    scale, unit = next(((s, u) for s, u in _POWERS if abs(uw) >= s), _POWERS[-1])
+    return f"{figures(uw / scale)} {unit}"
+
+
+def scaled(value: float, unit: str) -> str:
+    """With a decimal prefix: 1.23 GFLOP/s."""
+    scale, prefix = next(((s, u) for s, u in _AMOUNTS if abs(value) >= s), _AMOUNTS[-1])
+    return f"{figures(value / scale)} {prefix}{unit}"
+
+
 def frequency(hz: float) -> str:
     return f"{figures(hz / 1e9)} GHz"
 
@@ -86,6 +104,22 @@ def cell(value: Any, unit: str) -> str:
             return figures(value)
         case "rate":
             return f"{figures(value)}/s"
+        case "uj":
+            return energy(value)
+        case "uj_range":
+            return f"[{energy(value[0])}, {energy(value[1])}]"
+        case "uw":
+            return power(value)
+        case "per_joule":
+            return f"{figures(value)}/J"
+        case "flops_rate":
+            return scaled(value, "FLOP/s")
+        case "bytes_rate":
+            return scaled(value, "B/s")
+        case "intensity":
+            return f"{figures(value)} FLOP/B"
+        case "percent_change":
+            return f"{value * 100:+.1f} %"
         case "count":
             return f"{value:,}"
         case "share":

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from ..core.energy import Energy
 from ..core.errors import StoreError
 from ..core.records import from_json, to_json
 from ..core.text import parse_placement, parse_scenario
@@ -24,6 +25,8 @@ from .owner import alive, me
 _BUSY_MS = 30_000
 _MAGIC = b"SQLite format 3\0"
 _ROUND_COLUMNS = tuple(f.name for f in fields(Round))
+_ENERGY_COLUMNS = tuple(f.name for f in fields(Energy))
+_TABLES = {Start: "starts", Round: "rounds", Energy: "energies"}
 
 
 class Store:
@@ -127,14 +130,14 @@ class Store:
             assert cursor.lastrowid is not None
             return cursor.lastrowid
 
-    def add(self, result: int, part: Start | Round) -> None:
-        table = "starts" if isinstance(part, Start) else "rounds"
+    def add(self, result: int, part: Start | Round | Energy) -> None:
+        table = _TABLES[type(part)]
         values: dict[str, Any] = {f.name: getattr(part, f.name) for f in fields(part)}
         if isinstance(part, Start):
             values["ran"] = json.dumps(to_json(part.ran))
             values["agreement"] = json.dumps(to_json(part.agreement)) if part.agreement else None
             values["cores"] = json.dumps(part.cores)
-        else:
+        elif isinstance(part, Round):
             values["samples_ns"] = pack(part.samples_ns)
         columns = ", ".join(values)
         marks = ", ".join("?" for _ in values)
@@ -178,15 +181,22 @@ class Store:
             db.execute("UPDATE results SET owner = ? WHERE id = ?", (me(), result))
             return True
 
-    def results(self) -> Iterator[tuple[int, int, str, Result]]:
-        """Everything, oldest first: number, creation time, status, record. What nobody writes any more is
-        `interrupted`: --resume goes on with it."""
+    def results(self, study: str | None = None) -> Iterator[tuple[int, int, str, Result]]:
+        """Everything, or what was measured for one `study`, oldest first: number, creation time, status, record. What
+        nobody writes any more is `interrupted`: --resume goes on with it."""
         with self.guard():
-            for row in self.connection.execute("SELECT * FROM results ORDER BY id").fetchall():
+            chosen = "SELECT * FROM results WHERE study = coalesce(?, study) ORDER BY id"
+            for row in self.connection.execute(chosen, (study,)).fetchall():
                 status = row["status"]
                 if status == "running" and not alive(row["owner"]):
                     status = "interrupted"
                 yield row["id"], row["created_ns"], status, self._record(row)
+
+    def models(self) -> dict[str, Model]:
+        with self.guard():
+            rows = self.connection.execute("SELECT facts FROM models").fetchall()
+            models = [from_json(Model, json.loads(row["facts"])) for row in rows]
+            return {model.digest: model for model in models}
 
     def machines(self) -> dict[str, Machine]:
         with self.guard():
@@ -203,8 +213,9 @@ class Store:
         starts = tuple(map(_start, self.connection.execute(select.format("starts"), (row["id"],))))
         rounds = tuple(map(_round, self.connection.execute(select.format("rounds"), (row["id"],))))
         versions = tuple((name, version) for name, version in json.loads(row["versions"]))
-        complete = row["status"] == "complete"
-        return Measurement(task, row["machine"], versions, row["inputs"], starts, rounds, complete, row["label"])
+        energies = tuple(map(_energy, self.connection.execute(select.format("energies"), (row["id"],))))
+        about = (task, row["machine"], versions, row["inputs"])
+        return Measurement(*about, starts, rounds, row["status"] == "complete", row["label"], energies)
 
 
 def _refuse_other_files(path: Path) -> None:
@@ -233,3 +244,7 @@ def _start(row: sqlite3.Row) -> Start:
 def _round(row: sqlite3.Row) -> Round:
     values = {name: row[name] for name in _ROUND_COLUMNS}
     return Round(**(values | {"warmup": bool(row["warmup"]), "samples_ns": unpack(row["samples_ns"])}))
+
+
+def _energy(row: sqlite3.Row) -> Energy:
+    return Energy(**{name: row[name] for name in _ENERGY_COLUMNS})

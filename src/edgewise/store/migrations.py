@@ -11,7 +11,8 @@ from ..core.errors import StoreError
 APPLICATION_ID = 0x65646765
 
 MIGRATIONS: tuple[str, ...] = tuple(
-    files("edgewise.store").joinpath(script).read_text(encoding="utf-8") for script in ("schema.sql", "evaluations.sql")
+    files("edgewise.store").joinpath(script).read_text(encoding="utf-8")
+    for script in ("schema.sql", "evaluations.sql", "characterize.sql")
 )
 
 

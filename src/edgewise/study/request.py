@@ -9,8 +9,8 @@ from ..core.errors import InputError, Unavailable
 from ..core.text import parse_placement
 from ..core.types import Failure, Machine, Model, Scenario, Target
 from ..measure.cell import Cell
-from ..study.prepare import Limits, cell, default_targets, expand, find_model
-from ..study.survey import EngineFacts, survey
+from .prepare import Limits, cell, default_targets, expand, find_model
+from .survey import EngineFacts, survey
 
 # What a worker may allocate unless told otherwise: a model that claims more than the machine has must not take it down.
 MEMORY_SHARE = 0.9

@@ -1,0 +1,47 @@
+"""What a processor can do at most, measured; and what it really moved while a model ran."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .types import Placement, Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """`compute`: operations a second in a precision (a multiply-add is two). `memory`: bytes a second of a level.
+
+    `per_s` is the best of several tries, `low` the worst: a roof is what was reached, not what is usual.
+    """
+
+    kind: Literal["compute", "memory"]
+    name: str
+    per_s: float
+    low: float
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class Roofs:
+    """The roofs of one device, all its `threads` at work together; what could not be measured, and why."""
+
+    machine: str
+    device: str
+    threads: int | None
+    roofs: tuple[Roof, ...]
+    missing: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes that crossed to memory in one run, by hardware counters: `source` is `ncu` or `perf`."""
+
+    subject: str
+    label: str
+    placement: Placement
+    scenario: Scenario
+    machine: str
+    source: str
+    bytes_per_run: int
+    runs: int
