@@ -6,8 +6,9 @@ STAMP  := $(VENV)/.installed
 
 .PHONY: run test check format setup docs clean
 
-run: setup           ## set up, then rank every way to run a built-in model on this machine
-	$(BIN)/edgewise bench mobilenet_v2 --save lab.db
+run: setup           ## set up, find the fastest way to run a built-in model on this machine, and draw what was measured
+	$(BIN)/edgewise tune mobilenet_v2 --save lab.db -o mobilenet_v2.plan.json
+	$(BIN)/edgewise report lab.db -o report.html
 
 test: setup          ## all tests: three at a time, since most wait for processes; then those that measure time, alone
 	$(BIN)/python -m pytest -n 3 --dist loadscope -m "not alone"

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise.core.energy import Energy
+from edgewise.core.evaluation import Answers, Evaluation
 from edgewise.core.text import parse_placement, parse_scenario
 from edgewise.core.types import Agreement, Cluster, Machine, Measurement, Ran, Round, Start, Task
 
@@ -36,10 +37,11 @@ def measured(
     ran: Ran = CPU,
     starts: int = 1,
     peak_bytes: int = 1 << 26,
+    cores: float = 1.0,
     energies: tuple[Energy, ...] = (),
 ) -> Measurement:
-    """Samples cut into rounds of 50, dealt to `starts` processes, one round after another in time. The subject is
-    `digest of LABEL`."""
+    """Samples cut into rounds of 50, dealt to `starts` processes, one round after another in time, busy on
+    `cores` of them. The subject is `digest of LABEL`."""
     parts = np.array_split(samples, max(starts, samples.size // 50))
     rounds, now = [], 0
     for i, part in enumerate(parts):
@@ -51,7 +53,7 @@ def measured(
                 now,
                 took,
                 tuple(int(s) for s in part),
-                cpu_ns=took,
+                cpu_ns=int(took * cores),
                 foreign_ns=int(took * 2 * foreign),
                 stolen_ns=0,
                 peak_bytes=peak_bytes,
@@ -61,3 +63,24 @@ def measured(
     start = Start(0, 10**7, 10**7, 1 << 25, ran, agreement, cpus=2)
     task = Task(f"digest of {label}", parse_placement(target), parse_scenario(scenario))
     return Measurement(task, on, (), "", (start,) * starts, tuple(rounds), True, label, energies)
+
+
+def evaluated(target: str, right: NDArray[np.bool_], *, label: str = "net", on: str = "m") -> Evaluation:
+    """Two classes, one answer for each image: right or not."""
+    labels = np.arange(right.size) % 2
+    answers = np.where(right, labels, 1 - labels)
+    part = Answers(
+        tuple(labels.tolist()),
+        tuple((int(each),) for each in answers),
+        (0.9,) * right.size,
+        10**6,
+        10**6,
+        10**9,
+        right.size,
+        2,
+    )
+    placement = parse_placement(target)
+    images = f"{right.size} images"
+    return Evaluation(
+        f"digest of {label}", placement, on, (), images, right.size, "", "unit", ("a", "b"), (part,), label, images
+    )

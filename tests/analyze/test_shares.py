@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from edgewise.analyze import accuracy, classes
+from edgewise.analyze.evidence import Evidence
 from edgewise.core.evaluation import Answers, Evaluation
 from edgewise.core.text import parse_placement
 
@@ -52,7 +53,7 @@ def test_means_over_classes_are_those_of_scikit_learn() -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     labels, ranked = random_answers(400, 0)
     first = [each[0] for each in ranked]
-    shown = row(accuracy.run([evaluation(labels, ranked)]))
+    shown = row(accuracy.compared([evaluation(labels, ranked)]))
     precision, recall, f1, _ = metrics.precision_recall_fscore_support(labels, first, average="macro", zero_division=0)
     assert shown["top1"] == pytest.approx(metrics.accuracy_score(labels, first))
     assert shown["top5"] == pytest.approx(np.mean([label in each for label, each in zip(labels, ranked, strict=True)]))
@@ -80,7 +81,7 @@ def test_the_interval_of_f1_covers() -> None:
 
 
 def test_there_is_no_interval_of_f1_from_a_few_images() -> None:
-    assert row(accuracy.run([evaluation([0, 0, 1, 1], [[0], [1], [1], [1]])]))["f1_interval"] is None
+    assert row(accuracy.compared([evaluation([0, 0, 1, 1], [[0], [1], [1], [1]])]))["f1_interval"] is None
 
 
 def test_several_comparisons_are_corrected_for() -> None:
@@ -88,8 +89,10 @@ def test_several_comparisons_are_corrected_for() -> None:
     slightly = [
         [(each[0] + 1) % 6, *each[1:]] if place in (0, 2, 4, 6, 8, 10) else each for place, each in enumerate(ranked)
     ]
-    alone = accuracy.run([evaluation(labels, ranked, "a"), evaluation(labels, slightly, "b")])
-    many = accuracy.run([evaluation(labels, ranked, "a"), *(evaluation(labels, slightly, str(i)) for i in range(4))])
+    alone = accuracy.compared([evaluation(labels, ranked, "a"), evaluation(labels, slightly, "b")])
+    many = accuracy.compared(
+        [evaluation(labels, ranked, "a"), *(evaluation(labels, slightly, str(i)) for i in range(4))]
+    )
     assert alone.findings[0].code == "accuracy_differs"
     assert {finding.code for finding in many.findings} == {"accuracy_alike"}
     assert row(many, 1)["p"] == pytest.approx(4 * row(alone, 1)["p"])  # type: ignore[operator]
@@ -99,15 +102,15 @@ def test_answers_that_are_none_and_classes_that_do_not_fit_are_told() -> None:
     labels, ranked = random_answers(40, 2)
     whole = evaluation(labels, ranked)
     silent = tuple(replace(part, confidence=(0.0,) * len(part.labels), outputs=7) for part in whole.answers)
-    section = accuracy.run([replace(whole, answers=silent)])
+    section = accuracy.compared([replace(whole, answers=silent)])
     assert {finding.code for finding in section.findings} == {"no_answer", "other_classes"}
     fitting = tuple(replace(part, outputs=7) for part in whole.answers)
-    assert not accuracy.run([replace(whole, answers=fitting, preprocess="unit(label_offset=1)")]).findings
+    assert not accuracy.compared([replace(whole, answers=fitting, preprocess="unit(label_offset=1)")]).findings
 
 
 def test_classes_without_images_do_not_count() -> None:
     """A model of a thousand classes on a folder of two: what it takes for others is wrong, and no more."""
-    shown = row(accuracy.run([evaluation([0, 0, 1, 1], [[0, 2], [900, 0], [1, 0], [-1, 1]])]))
+    shown = row(accuracy.compared([evaluation([0, 0, 1, 1], [[0, 2], [900, 0], [1, 0], [-1, 1]])]))
     assert shown["recall"] == pytest.approx(0.5)
     assert shown["precision"] == pytest.approx(1.0)
     assert shown["top5"] is None  # only two were kept
@@ -116,7 +119,7 @@ def test_classes_without_images_do_not_count() -> None:
 def test_pairs_are_compared_with_the_same_model_first() -> None:
     labels, ranked = random_answers(400, 1)
     worse = [[(each[0] + 1) % 6, *each[1:]] if place % 5 == 0 else each for place, each in enumerate(ranked)]
-    section = accuracy.run(
+    section = accuracy.compared(
         [
             evaluation(labels, ranked, "a", "ort"),
             evaluation(labels, worse, "a", "openvino"),
@@ -136,3 +139,31 @@ def test_the_worst_class_comes_first_with_what_it_is_taken_for() -> None:
     assert (recall, precision, f1) == pytest.approx((1 / 3, 1.0, 0.5))
     assert interval[0] < 1 / 3 < interval[1]
     assert table.rows[-1][0] == "zero" and table.rows[-1][6] is None
+
+
+def test_a_report_compares_with_the_highest_precision_and_draws_shares() -> None:
+    labels, ranked = random_answers(400, 1)
+    worse = [[(each[0] + 1) % 6, *each[1:]] if place % 5 == 0 else each for place, each in enumerate(ranked)]
+    asked = (
+        evaluation(labels, worse, "a", "ort:cpu:int8"),
+        evaluation(labels, ranked, "b", "ort:cpu:fp32"),
+        evaluation(labels, ranked, "a", "ort:cpu:fp32"),
+    )
+    section = accuracy.run(Evidence(evaluations=asked))
+    first = [(finding["baseline"], finding["other"]) for finding in section.findings]
+    assert first == [("ort:cpu:fp32", "a on ort:cpu:int8"), ("a", "b")]
+    (chart,) = section.charts
+    assert [(series.name, series.x) for series in chart.series] == [
+        ("ort:cpu:fp32", ("a", "b")),
+        ("ort:cpu:int8", ("a",)),
+    ]
+    top1 = row(section)["top1"]
+    assert chart.series[0].y[0] == top1
+    assert chart.series[0].low[0] < top1 < chart.series[0].high[0]  # type: ignore[operator]
+
+
+def test_a_report_without_answers_says_how_to_get_them() -> None:
+    section = accuracy.run(Evidence())
+    assert section.rows == () and [finding.code for finding in section.findings] == ["absent"]
+    unanswered = replace(evaluation([0, 1], [[0], [1]]), answers=())
+    assert accuracy.run(Evidence(evaluations=(unanswered,))).rows == ()

@@ -10,6 +10,7 @@ from edgewise.core import text
 from edgewise.core.errors import InputError
 from edgewise.core.types import (
     CONTENTION_KINDS,
+    INPUT_KINDS,
     PRECISIONS,
     Contention,
     Part,
@@ -71,6 +72,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         contention=draw(st.none() | contentions),
         cooldown_s=draw(seconds),
         seed=draw(st.integers(0, 2**31)),
+        input=draw(st.sampled_from(INPUT_KINDS)),
     )
 
 
@@ -126,7 +128,10 @@ def test_documented_recipe() -> None:
     assert str(text.parse_recipe(written)) == written
 
 
-@pytest.mark.parametrize("written", ["single", "single(batch=8)", "concurrent(n=4)", "server(rate_hz=200)", "offline"])
+@pytest.mark.parametrize(
+    "written",
+    ["single", "single(batch=8)", "single(input=white)", "concurrent(n=4)", "server(rate_hz=200)", "offline"],
+)
 def test_documented_scenarios(written: str) -> None:
     assert str(text.parse_scenario(written)) == written
 
@@ -170,6 +175,7 @@ def test_wrong_targets_are_refused(wrong: str) -> None:
         "single(max_s=nan)",
         "server(rate_hz=-1)",
         "single(contention=3*laziness)",
+        "single(input=black)",
     ],
 )
 def test_wrong_scenarios_are_refused(wrong: str) -> None:
@@ -184,6 +190,20 @@ def test_any_text_is_a_placement_or_an_input_error(anything: str) -> None:
             parse(anything)
         except InputError as error:
             assert error.message
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [("90s", 90), ("20min", 1200), ("1h30min", 5400), ("0.5h", 1800), ("1h 2min 3s", 3723), ("1.5s", 1.5)],
+)
+def test_durations(written: str, seconds: float) -> None:
+    assert text.parse_duration(written) == seconds
+
+
+@pytest.mark.parametrize("wrong", ["", "20", "min", "20m", "0s", "-5s", "1..5s", "20min1h", "inf"])
+def test_wrong_durations_are_refused(wrong: str) -> None:
+    with pytest.raises(InputError, match="expected such as 90s, 20min or 1h30min"):
+        text.parse_duration(wrong)
 
 
 def test_an_error_lists_the_valid_ones() -> None:

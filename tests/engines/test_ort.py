@@ -12,11 +12,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgewise.core.errors import EngineFailure, InputError, Unsupported
+from edgewise.core.profile import Spans
 from edgewise.core.protocols import Array, Profiled
 from edgewise.core.types import Device, Model, Target
 from edgewise.engines import ort
 from edgewise.engines._cases import cases, expected
-from edgewise.engines._ort.session import CPU, XNNPACK, stopped_by, times
+from edgewise.engines._ort.session import CPU, XNNPACK, stopped_by, times, whole
 from edgewise.engines._ort.support import verdicts
 from edgewise.model.load import inspect
 
@@ -157,6 +158,17 @@ def test_a_profile_is_summed_by_node_and_run() -> None:
         ("body", "Mul", (11000, 0), "cpu"),
         ("far", "Conv", (0, 8000), "cuda.0"),
     ]
+
+
+def test_a_run_is_told_apart_from_the_executor_in_it() -> None:
+    """A loop's body has an executor of its own, which finishes first."""
+    events = [
+        *({"name": "SequentialExecutor::Execute", "dur": us} for us in (5, 90)),
+        {"name": "model_run", "dur": 99},
+        {"name": "SequentialExecutor::Execute", "dur": 80},
+        {"name": "model_run", "dur": 88},
+    ]
+    assert whole(events) == Spans((99_000, 88_000), (90_000, 80_000))
 
 
 def test_support_names_what_is_missing_and_judges_the_rest(tmp_path: Path) -> None:

@@ -268,9 +268,10 @@ def test_profile_adds_up(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for name, array in plain.run(feeds).items():
         np.testing.assert_allclose(found[name], array, rtol=1e-6)
     ops = profiled.ops()
-    assert [op.operator for op in (ops[0], ops[-1])] == ["Copy", "Copy"]
     assert all(len(op.samples_ns) == 5 and min(op.samples_ns) >= 0 for op in ops)
-    assert max(ops, key=lambda op: sum(op.samples_ns)).operator in ("Conv", "Gemm", "MatMul", "Copy")
+    assert max(ops, key=lambda op: sum(op.samples_ns)).operator in ("Conv", "Gemm", "MatMul")
+    sums = tuple(sum(run) for run in zip(*(op.samples_ns for op in ops), strict=True))
+    assert profiled.spans().executor_ns == sums
     monkeypatch.setattr("shutil.which", lambda name: name)
     with pytest.raises(Unsupported, match="mode=compile"):
         engine.profile(sized, parse_target("torch:cpu{mode=compile}"))

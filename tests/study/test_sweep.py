@@ -13,7 +13,7 @@ from edgewise.core.errors import InputError, Unsupported
 from edgewise.core.text import parse_scenario, parse_target
 from edgewise.core.types import Cluster, Failure, Machine, Measurement, Model, Ran, Result, Round, Start
 from edgewise.measure import isolate
-from edgewise.measure.cell import Cell
+from edgewise.measure.cell import Cell, Part
 from edgewise.model.load import inspect
 from edgewise.store.db import Store
 from edgewise.study import home, prepare
@@ -66,7 +66,7 @@ class Seen:
         self.cells: list[int] = []
         self.measured: list[int] = []
 
-    def __call__(self, cell: Cell | Failure, number: int, part: Start | Round | None) -> None:
+    def __call__(self, cell: Cell | Failure, number: int, part: Part | None) -> None:
         if part is None:
             self.cells.append(number)
         else:
@@ -167,6 +167,58 @@ def test_other_versions_are_measured_again(cell: Callable[[str], Cell | Failure]
     newer = replace(found, versions=(("null", "2"),))
     list(sweep([newer], store, Seen(), resume=True))
     assert len(list(store.results())) == 2
+
+
+def test_passes_share_the_runs_and_a_failure_ends_them(cell: Callable[[str], Cell | Failure], store: Store) -> None:
+    cells = [cell("null{latency=1ms}"), cell("null:npu{crash=load}"), cell("null{latency=2ms}")]
+    seen = Seen()
+    results = list(sweep(cells, store, seen, passes=3))
+    assert [_error(result) for result in results].count("WorkerCrashed") == 1
+    for result in results:
+        if isinstance(result, Measurement):
+            assert (len(result.starts), len(result.samples_ns), result.complete) == (3, 3, True)
+            assert result.task.scenario == QUICK
+    # Three cells, then two more visits of the two that are left.
+    assert seen.cells == list(range(3 + 2 * 2))
+
+
+def test_nothing_is_prepared_once_it_is_enough(cell: Callable[[str], Cell | Failure], store: Store) -> None:
+    prepared: list[str] = []
+
+    def cells() -> Iterator[Cell | Failure]:
+        for text in ("null", "null:npu"):
+            prepared.append(text)
+            yield cell(text)
+
+    results = list(sweep(cells(), store, Seen(), go_on=lambda: not prepared))
+    assert (len(results), prepared) == (1, ["null"])
+
+
+def test_a_server_has_its_time_in_every_pass(
+    model: Model, machine: Machine, engines: dict[str, EngineFacts], store: Store
+) -> None:
+    load = parse_scenario("server(rate_hz=200, warmup=0, min_runs=1, min_s=0.4, max_s=0.4, width=0)")
+    found = prepare.cell(model, parse_target("null{latency=100us}"), load, machine, engines["null"], PLAIN)
+    (result,) = sweep([found], store, Seen(), passes=2)
+    assert isinstance(result, Measurement)
+    assert {r.start for r in result.measured} == {0, 1}
+    assert {r.start for r in result.measured if r.samples_ns} == {0, 1}
+
+
+def test_white_inputs_have_a_reference_of_their_own(
+    model: Model, machine: Machine, engines: dict[str, EngineFacts], store: Store
+) -> None:
+    def ready(text: str) -> Cell:
+        found = prepare.cell(model, parse_target("ort:cpu@1"), parse_scenario(text), machine, engines["ort"], PLAIN)
+        assert isinstance(found, Cell)
+        return found
+
+    noise, white = ready("single(max_runs=3, min_s=0)"), ready("single(max_runs=3, min_s=0, input=white)")
+    assert noise.inputs != white.inputs
+    assert noise.reference != white.reference
+    agreement = _one(white, store).starts[0].agreement
+    assert agreement is not None
+    assert agreement.error < 1e-5
 
 
 # Targets

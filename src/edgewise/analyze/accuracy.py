@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import stats
+from ..core.chart import Axis, Chart, Series
 from ..core.evaluation import KEPT, Evaluation
 from ..core.preprocess import parse_preprocess
-from ..core.types import Column, Finding, Section
+from ..core.types import PRECISIONS, Column, Finding, Machine, Section
+from .evidence import Evidence, absent
+
+PLACE = 45
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 COLUMNS = (
+    Column("machine"),
     Column("data"),
     Column("model"),
     Column("target"),
@@ -43,6 +48,7 @@ _RESAMPLES, _SEED = 500, 0
 _FEWEST = 20
 # Below this probability two models are called different.
 _LEVEL = 0.05
+_MOST_CHARTS = 8
 
 
 @dataclass(frozen=True)
@@ -104,9 +110,22 @@ class Outcome:
         return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def run(evaluations: Sequence[Evaluation]) -> Section:
+def run(evidence: Evidence) -> Section:
+    """Of every evaluation that is there; the highest precision of a model is what its others are compared with."""
+    order = {subject: place for place, subject in enumerate(dict.fromkeys(e.subject for e in evidence.evaluations))}
+    answered = [evaluation for evaluation in evidence.evaluations if evaluation.answered]
+    answered.sort(key=lambda evaluation: (order[evaluation.subject], _precision(evaluation)))
+    if not answered:
+        return absent(
+            "Accuracy", "no model was asked about labelled images", "edgewise accuracy MODEL --data FOLDER --on TARGET"
+        )
+    return compared(answered, evidence.machines)
+
+
+def compared(evaluations: Sequence[Evaluation], machines: Mapping[str, Machine] | None = None) -> Section:
     """One row each, compared with the first of the same model, or else with the first of all, on the same images.
     Precision, recall and F1 are means over classes; p is corrected for the number of comparisons (Holm)."""
+    machines = machines or {}
     outcomes = [Outcome.of(evaluation) for evaluation in evaluations]
     baselines = _baselines(evaluations)
     pairs = {i: paired(outcomes[j], outcomes[i]) for i, j in baselines.items()}
@@ -125,6 +144,7 @@ def run(evaluations: Sequence[Evaluation]) -> Section:
         ran = sum(part.ran for part in evaluation.answers)
         rows.append(
             (
+                machines[evaluation.machine].label if evaluation.machine in machines else evaluation.machine,
                 evaluation.data_label,
                 evaluation.label,
                 str(evaluation.placement),
@@ -145,7 +165,36 @@ def run(evaluations: Sequence[Evaluation]) -> Section:
                 sum(part.run_ns for part in evaluation.answers) / ran,
             )
         )
-    return Section("Accuracy", COLUMNS, tuple(rows), tuple(findings))
+    return Section("Accuracy", COLUMNS, tuple(rows), tuple(findings), _charts(evaluations, outcomes))
+
+
+def _precision(evaluation: Evaluation) -> int:
+    return max(PRECISIONS.index(target.precision or "fp32") for target in evaluation.placement.targets)
+
+
+def _charts(evaluations: Sequence[Evaluation], outcomes: Sequence[Outcome]) -> tuple[Chart, ...]:
+    """Top-1 with intervals, one drawing for each set of images: models along it, targets side by side."""
+    charts = []
+    for data in tuple(dict.fromkeys(e.data for e in evaluations))[:_MOST_CHARTS]:
+        here = [(e, o) for e, o in zip(evaluations, outcomes, strict=True) if e.data == data]
+        series = []
+        for target in dict.fromkeys(str(e.placement) for e, _ in here):
+            # One for each model: the same asked again on another machine is in the table.
+            own = {e.label: o for e, o in here if str(e.placement) == target}
+            shares = [(int(o.right.sum()), len(o.labels)) for o in own.values()]
+            limits = [stats.wilson(*share) for share in shares]
+            series.append(
+                Series(
+                    target,
+                    tuple(own),
+                    tuple(hits / count for hits, count in shares),
+                    tuple(low for low, _ in limits),
+                    tuple(high for _, high in limits),
+                )
+            )
+        title = f"{here[0][0].data_label}: right answers, 95 % intervals"
+        charts.append(Chart("bar", title, Axis("model"), Axis("top1", "accuracy"), tuple(series)))
+    return tuple(charts)
 
 
 def _baselines(evaluations: Sequence[Evaluation]) -> dict[int, int]:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..core.evaluation import Evaluation
+from ..core.profile import Profile
 from ..core.roofs import Roofs, Traffic
 from ..core.support import Support
-from ..core.types import Failure, Finding, Machine, Measurement, Model, Profile, Section
+from ..core.types import Failure, Finding, Machine, Measurement, Model, Section
 from ..model.cost import Cost
 
 

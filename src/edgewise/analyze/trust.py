@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from ..core import stats
 from ..core.types import Finding, Level, Measurement, Scalar
+from ._figures import Figures, figures, sampled
 
 # Other processes taking more than this share of the machine is the commonest reason for a wrong number.
 FOREIGN_SHARE = 0.03
@@ -61,31 +62,37 @@ def findings(measurement: Measurement) -> Iterator[Finding]:
         if after < before * (1 - CLOCK_DROP):
             yield found("clock_dropped", "caution", before_hz=round(before), after_hz=round(after))
     late = max((r.late_ns for r in rounds if r.late_ns is not None), default=None)
-    samples = measurement.samples_ns
-    if late and samples and late > LATE_SHARE * stats.quantile(samples, 0.5):
+    if late and sampled(measurement) and late > LATE_SHARE * figures(measurement).p50:
         yield found("late_generator", "note", late_ns=late)
     if scenario.contention:
         yield found("contention", "note", contention=str(scenario.contention))
 
 
 def _series(measurement: Measurement, found: Found) -> Iterator[Finding]:
-    samples, scenario = measurement.samples_ns, measurement.task.scenario
+    scenario = measurement.task.scenario
     last = len(measurement.starts) - 1
     warm = [s for r in measurement.rounds if r.warmup and r.start == last for s in r.samples_ns]
     if scenario.warmup is None and len(warm) >= FEWEST_WARM and stats.steady(warm) is None:
         yield found("never_steady", "caution", runs=len(warm))
-    if not samples:
+    if not sampled(measurement):
         return
-    drift = stats.drift(samples)
-    if drift.flagged:
-        yield found("drifting", "caution", change=drift.change)
-    interval = stats.interval(samples)
-    if interval and scenario.width and interval.relative_width > scenario.width:
-        yield found("wide_interval", "caution", width=interval.relative_width, asked=scenario.width)
-    modes = stats.modes(samples)
-    if len(modes.modes) > 1:
-        shown = ", ".join(f"{round(m.center)}:{m.share:.3f}" for m in modes.modes)
-        yield found("several_modes", "note", modes=shown, alternation=modes.alternation, dwell=modes.mean_dwell)
+    row = figures(measurement)
+    if row.drifts:
+        yield found("drifting", "caution", change=row.drift.change)
+    # What is reported allows for the choice of the end, so it is wider than what was asked about at the first look.
+    if row.median and scenario.width and row.median.relative_width > scenario.width:
+        interval = stats.interval(row.samples, check_drift=False)
+        if interval and interval.relative_width > scenario.width:
+            yield found("wide_interval", "caution", width=interval.relative_width, asked=scenario.width)
+    if len(row.modes.modes) > 1:
+        yield several_modes(row)
+
+
+def several_modes(row: Figures) -> Finding:
+    modes = row.modes
+    shown = ", ".join(f"{round(m.center)}:{m.share:.3f}" for m in modes.modes)
+    values = (("modes", shown), ("alternation", modes.alternation), ("dwell", modes.mean_dwell))
+    return Finding("several_modes", "note", name(row.measurement), values)
 
 
 def _answer(measurement: Measurement, found: Found) -> Iterator[Finding]:

@@ -17,6 +17,11 @@ class Progress:
         self._said = f"[{number + 1}/{self._total}] {what}"
         self._write(self._said if self._moving else self._said + "\n")
 
+    def say(self, what: str) -> None:
+        """Where nobody can tell how many there will be."""
+        self._said = what
+        self._write(what if self._moving else what + "\n")
+
     def detail(self, what: str) -> None:
         if self._moving:
             self._write(f"{self._said}  {what}")

@@ -1,10 +1,11 @@
-"""Values people type: shapes, sizes."""
+"""Values people type: shapes, sizes, durations."""
 
 from __future__ import annotations
 
 import re
 
 from ..core.errors import InputError
+from ..core.text import parse_duration
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 
@@ -32,6 +33,16 @@ def size_bytes(text: str | None) -> int | None:
     if not 0 < value < 1 << 62:
         raise InputError(f"{text!r} is not a size; expected such as 500MB or 2GiB")
     return value
+
+
+def duration_s(flag: str, text: str | None) -> float | None:
+    """`90s`, `20min`, `1h30min`."""
+    if text is None:
+        return None
+    try:
+        return parse_duration(text)
+    except InputError as error:
+        raise InputError(f"{flag}: {error.message}") from None
 
 
 def bound(text: str | None) -> tuple[float, float] | None:

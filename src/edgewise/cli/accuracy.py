@@ -92,7 +92,7 @@ def run(
         progress.done()
     evaluations = [result for result in results if isinstance(result, Evaluation)]
     failures = [result for result in results if isinstance(result, Failure)]
-    section = analysis.run(evaluations)
+    section = analysis.compared(evaluations)
     if json_:
         tables = [by_class.run(each) for each in evaluations]
         print(dumps({"machine": wanted.machine, "results": results, "section": section, "classes": tables}))

@@ -5,7 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+
+if TYPE_CHECKING:
+    from ..core.types import Section
 
 
 def run(
@@ -19,6 +22,8 @@ def run(
     shape: Annotated[tuple[str, ...], "sizes of an input, such as input=1x3x224x224"] = (),
     calibration: Annotated[str | None, "an .npz with one array per input, for int8 (default: seeded noise)"] = None,
     bound: Annotated[str | None, "a claim to certify at 99 %, such as p99=20ms"] = None,
+    energy: Annotated[bool, "read every energy meter here, and fail if there is none (default: those at hand)"] = False,
+    power: Annotated[str | None, "a declared power such as 15W, for an estimate of energy where no meter is"] = None,
     save: Annotated[str | None, "the store to save to (default: the one `edgewise show` shows)"] = None,
     resume: Annotated[bool, "go on where an interrupted run stopped: skip what the store has"] = False,
     timeout: Annotated[float, "seconds a worker may take to load, and beyond the length of a round"] = 120.0,
@@ -29,14 +34,19 @@ def run(
 
     Each cell runs in a process of its own; every round is saved as soon as it is done.
     """
-    from ..analyze import summary
+    from ..analyze import energy as energy_analysis
+    from ..analyze import summary, sustained
+    from ..analyze.evidence import Evidence
+    from ..core.energy import Energy
     from ..core.records import dumps
     from ..core.text import parse_scenario
     from ..core.types import Failure, Measurement, Round, Start
     from ..measure.cell import Cell
+    from ..measure.energy import baseline, choose_meters, parse_power
     from ..report import terminal
     from ..store.db import Store
     from ..study import home
+    from ..study.costs import keep_cost
     from ..study.prepare import Limits
     from ..study.request import request
     from ..study.sweep import sweep
@@ -45,6 +55,7 @@ def run(
 
     claim = values.bound(bound)
     limits = Limits(timeout, values.size_bytes(memory), values.shapes(shape), calibration)
+    meters = choose_meters(parse_power(power) if power else None, every=energy)
     path = save or str(home.default_store())
     with Store(path) as store:
         # A claim wants samples, not a narrow interval of the median.
@@ -53,10 +64,11 @@ def run(
         store.save_machine(wanted.machine)
         for model in wanted.models:
             store.save_model(model)
+            keep_cost(store, model, 1, wanted.limits)
         progress = Progress(len(wanted.pairs()))
         runs = 0
 
-        def show(cell: Cell | Failure, number: int, part: Start | Round | None) -> None:
+        def show(cell: Cell | Failure, number: int, part: Start | Round | Energy | None) -> None:
             nonlocal runs
             if part is None:
                 runs = 0
@@ -67,7 +79,8 @@ def run(
 
         results = []
         try:
-            for result in sweep(wanted.cells(), store, show, resume=resume):
+            metered = baseline(meters)
+            for result in sweep(wanted.cells(), store, show, resume=resume, meters=metered):
                 results.append(result)
         except KeyboardInterrupt:
             progress.done()
@@ -78,18 +91,29 @@ def run(
             )
             print(f"hint: edgewise {again} --resume", file=sys.stderr)
             return 130
+        finally:
+            for meter in meters:
+                meter.close()
         progress.done()
     measurements = [result for result in results if isinstance(result, Measurement)]
     failures = [result for result in results if isinstance(result, Failure)]
-    section = summary.run(measurements, bound=claim)
+    evidence = Evidence(machines={wanted.machine.id: wanted.machine}, measurements=tuple(measurements))
+    section = summary.run(evidence, bound=claim)
+    more = {name: analysis.run(evidence) for name, analysis in (("energy", energy_analysis), ("sustained", sustained))}
     if json_:
-        print(dumps({"machine": wanted.machine, "results": results, "section": section}))
+        raw = {"machine": wanted.machine, "results": results, "section": section}
+        print(dumps(raw | {name: drawn if drawn.rows else None for name, drawn in more.items()}))
     else:
         out = terminal.console(sys.stdout)
         out.print(f"{', '.join(m.label for m in wanted.models)} on {wanted.machine.label}\n", markup=False)
-        terminal.draw(section, out, keep=("target",))
+        if section.rows:
+            terminal.draw(summary.brief(section), out, keep=("target",))
+        for drawn in more.values():
+            if drawn.rows:
+                out.print(f"\n[bold]{drawn.title}[/bold]")
+                terminal.draw(drawn, out, keep=("target", "source", "course"))
         terminal.draw_failures(failures, out)
-        _next_step(section.rows, models, path, out)
+        _next_step(section, models, path, out)
     if not measurements:
         from ..core.errors import BY_NAME
 
@@ -97,12 +121,14 @@ def run(
     return 0
 
 
-def _next_step(rows: tuple[tuple[object, ...], ...], models: tuple[str, ...], path: str, out: object) -> None:
+def _next_step(section: Section, models: tuple[str, ...], path: str, out: object) -> None:
     from rich.console import Console
 
     assert isinstance(out, Console)
     out.print()
-    targets = [str(row[3]) for row in rows if row[1] == rows[0][1] and row[2] == rows[0][2]]
+    names = [column.name for column in section.columns]
+    rows = [dict(zip(names, row, strict=True)) for row in section.rows]
+    targets = [str(row["target"]) for row in rows if all(row[name] == rows[0][name] for name in ("model", "scenario"))]
     if len(targets) > 1:
         out.print(
             f"Next: edgewise compare {shlex.quote(models[0])} --on {_quoted(targets[1])} --on {_quoted(targets[0])}"

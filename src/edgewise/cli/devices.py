@@ -8,16 +8,24 @@ from typing import Annotated
 
 
 def run(*, json_: Annotated[bool, "raw facts as JSON"] = False) -> None:
-    """Show the machine, its clusters, and every engine with its devices, precisions and abilities."""
+    """Show the machine, every engine with its devices, precisions and abilities, and the energy meters."""
     from ..core.records import dumps
     from ..core.types import Column, Section, Target
     from ..engines import ABILITIES
     from ..report import format, terminal
     from ..study.survey import survey
+    from ..system import energy
 
     machine, engines = survey()
+    meters, missing = energy.meters(), energy.missing()
+    for meter in meters:
+        meter.close()
     if json_:
-        print(dumps({"machine": machine, "engines": engines}))
+        found = [
+            {"source": m.source, "covers": m.covers, "part_of": m.part_of, "minimum_ns": m.minimum_ns} for m in meters
+        ]
+        none = [{"source": source, "reason": reason} for source, reason in missing]
+        print(dumps({"machine": machine, "engines": engines, "meters": found, "missing_meters": none}))
         return
     out = terminal.console(sys.stdout)
     out.print(f"[bold]{machine.label}[/bold]")
@@ -73,6 +81,14 @@ def run(*, json_: Annotated[bool, "raw facts as JSON"] = False) -> None:
     for accelerator in machine.accelerators:
         if not any(device.kind == accelerator.kind for engine in engines for device in engine.devices):
             out.print(f"\nno installed engine uses the {accelerator.kind} ({accelerator.label})")
+    out.print("\n[bold]Energy meters[/bold]" if meters else "\n[bold]No energy meter[/bold]")
+    for meter in meters:
+        part = f", part of {meter.part_of}" if meter.part_of else ""
+        what = "energy" if meter.counts else "power"
+        least = format.time(meter.minimum_ns)
+        out.print(f"{meter.source}: {what} of {meter.covers}{part}; windows of {least} or more", markup=False)
+    for source, reason in missing:
+        out.print(f"{source} is missing: {reason}", markup=False, style="dim")
 
 
 def _ranges(cores: tuple[int, ...]) -> str:

@@ -12,30 +12,47 @@ def run(
     on: Annotated[tuple[str, ...], "a target, such as ncnn:vulkan.0; repeat for several (default: every device)"] = (),
     batch: Annotated[int, "the batch size"] = 1,
     shape: Annotated[tuple[str, ...], "sizes of an input, such as input=1x3x224x224"] = (),
+    save: Annotated[str | None, "the store to save to (default: the one `edgewise show` shows)"] = None,
     timeout: Annotated[float, "seconds a worker may take"] = 120.0,
     memory: Annotated[str | None, "the most a worker may allocate, such as 4GB"] = None,
-    json_: Annotated[bool, "verdicts as JSON"] = False,
+    json_: Annotated[bool, "verdicts and partitions as JSON"] = False,
 ) -> int:
-    """Show what each target does with each operator: supported, falls back to another device, or rejected and why."""
+    """Show what each target does with each operator: supported, falls back to another device, rejected, or wrong.
+
+    Verdicts come first and cut the model into partitions; then it is loaded, to see whether they were right. Where its
+    answer is wrong, every kind of operator in it is tried by itself.
+    """
     from ..analyze import support as analysis
+    from ..analyze.evidence import Evidence
     from ..core.errors import BY_NAME
     from ..core.records import dumps
+    from ..core.support import Support
     from ..core.text import parse_target
-    from ..core.types import Failure, Verdict
+    from ..core.types import Failure
     from ..report import terminal
+    from ..store.db import Store
+    from ..study import home
     from ..study.prepare import Limits
-    from ..study.support import support
+    from ..study.support import keep, support
     from ._values import shapes, size_bytes
 
-    found = support(
-        model, [parse_target(text) for text in on], batch, Limits(timeout, size_bytes(memory), shapes(shape))
-    )
-    verdicts: dict[str, list[Verdict]] = {str(t): v for t, v in found if not isinstance(v, Failure)}
-    failures = [failure for _, failure in found if isinstance(failure, Failure)]
+    targets = [parse_target(text) for text in dict.fromkeys(on)]
+    machine, found = support(model, targets, batch, Limits(timeout, size_bytes(memory), shapes(shape)))
+    supports = tuple(each for each in found if isinstance(each, Support))
+    failures = [each for each in found if isinstance(each, Failure)]
+    with Store(save or str(home.default_store())) as store:
+        store.save_machine(machine)
+        for each in supports:
+            keep(store, each)
     if json_:
-        print(dumps({"verdicts": verdicts, "failures": failures}))
+        print(dumps({"supports": supports, "failures": failures}))
     else:
         out = terminal.console(sys.stdout)
-        terminal.draw(analysis.run(verdicts), out, keep=("operator", *verdicts))
+        names = tuple(str(each.placement) for each in supports)
+        terminal.draw(analysis.operators(supports), out, keep=("operator", *names))
+        if supports:
+            out.print()
+            whole = Evidence(machines={machine.id: machine}, supports=supports)
+            terminal.draw(analysis.run(whole), out, keep=("target", "tried"))
         terminal.draw_failures(failures, out)
     return BY_NAME[failures[0].error].exit_code if failures else 0

@@ -8,7 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from .types import Device, Model, OpTime, Ran, Target
+from .profile import OpTime, Spans
+from .types import Device, Model, Ran, Target
 
 Array = NDArray[Any]
 Feeds = Mapping[str, Array]
@@ -33,9 +34,11 @@ class Reports(Protocol):
 
 @runtime_checkable
 class Profiled(Executable, Protocol):
-    """An instrumented executable: what each operator took, over all runs since it was opened."""
+    """An instrumented executable: what each operator took, and whole runs, over all runs since it was opened."""
 
     def ops(self) -> Sequence[OpTime]: ...
+
+    def spans(self) -> Spans: ...
 
 
 class Engine(Protocol):

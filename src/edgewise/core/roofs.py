@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .types import Placement, Scenario
+from .types import Placement, Scenario, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,10 @@ class Roofs:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes that crossed to memory in one run, by hardware counters: `source` is `ncu` or `perf`."""
+    """Bytes that crossed to memory in one run, by hardware counters: `source` is `ncu` or `perf`.
+
+    Where nothing could be counted, `bytes_per_run` is None and `reason` says why.
+    """
 
     subject: str
     label: str
@@ -43,5 +46,11 @@ class Traffic:
     scenario: Scenario
     machine: str
     source: str
-    bytes_per_run: int
+    bytes_per_run: int | None
     runs: int
+    reason: str = ""
+
+
+def place(target: Target) -> str:
+    """The processor a target runs on, as roofs name it: `cpu`, `cpu.big`, `cpu#0+2` on cores named, `cuda.0`."""
+    return (target.device or "cpu") + ("#" + "+".join(map(str, target.cores)) if target.cores else "")

@@ -9,17 +9,21 @@ from .types import Placement, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Nodes that run on one device without a change in between; `boundary_bytes` go in and out of it."""
+    """Nodes that run on one device without a change in between; `entering_bytes` are made by others and read here."""
 
     device: str
     nodes: tuple[str, ...]
     multiply_adds: int | None = None
-    boundary_bytes: int | None = None
+    entering_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """`predicted` from the verdicts and the graph; `observed` as the engine cut it when it loaded, where it tells."""
+    """Verdicts and the pieces they cut the model into, both before it is loaded; then what loading it came to.
+
+    `ran_on` is where the engine says it runs, `error` how far its answer is from the reference's; None where it was
+    not tried, or where there is no reference. `failure` is why it did not run.
+    """
 
     subject: str
     label: str
@@ -27,5 +31,7 @@ class Support:
     machine: str
     versions: tuple[tuple[str, str], ...]
     verdicts: tuple[Verdict, ...]
-    predicted: tuple[Partition, ...] = ()
-    observed: int | None = None
+    partitions: tuple[Partition, ...] = ()
+    ran_on: tuple[str, ...] | None = None
+    error: float | None = None
+    failure: str | None = None

@@ -5,6 +5,7 @@ placement  target | kind(target[=share], ..., [cut=@digest])
 recipe     step[(key=value, ...)] | ...
 scenario   kind[(field=value, ...)]            only what differs from the default is written
 contention n*kind[#core+core]
+duration   [n"h"][n"min"][n"s"]                read only
 """
 
 from __future__ import annotations
@@ -194,6 +195,22 @@ def contention_text(contention: Contention) -> str:
     return f"{contention.n}*{contention.kind}{pinned}"
 
 
+_DURATION = re.compile(r"(?:(?P<h>[0-9.]{1,9})h)?(?:(?P<min>[0-9.]{1,9})min)?(?:(?P<s>[0-9.]{1,9})s)?")
+_DURATION_S = {"h": 3600.0, "min": 60.0, "s": 1.0}
+
+
+def parse_duration(text: str) -> float:
+    """Seconds: `90s`, `20min`, `1h30min`."""
+    match = _DURATION.fullmatch(text.strip().replace(" ", ""))
+    try:
+        found = sum(float(match[unit] or 0) * scale for unit, scale in _DURATION_S.items()) if match else 0.0
+    except ValueError:
+        found = 0.0
+    if found <= 0:
+        raise InputError(f"{text!r} is not a time; expected such as 90s, 20min or 1h30min")
+    return found
+
+
 _INTEGERS = {"batch", "n", "warmup", "min_runs", "max_runs", "seed"}
 _SCENARIO_FIELDS = {f.name: f for f in fields(Scenario) if f.name != "kind"}
 
@@ -206,6 +223,8 @@ def parse_scenario(text: str) -> Scenario:
             raise InputError(f"a scenario has no {key!r}; it has {', '.join(_SCENARIO_FIELDS)}")
         if key == "contention":
             values[key] = parse_contention(value)
+        elif key == "input":
+            values[key] = value
         elif key in _INTEGERS:
             if not re.fullmatch(r"[0-9]{1,18}", value):
                 raise InputError(f"{key} is a whole number, found {value!r}")

@@ -18,6 +18,7 @@ PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8")
 PLACEMENT_KINDS = ("single", "deal", "split", "stages")
 SCENARIO_KINDS = ("single", "concurrent", "server", "offline")
 CONTENTION_KINDS = ("compute", "memory", "cache")
+INPUT_KINDS = ("noise", "white")
 # The speed of a shared machine comes in phases of a tenth of a second: this is some twenty of them.
 DEFAULT_MIN_S = 2.0
 
@@ -239,7 +240,7 @@ class Scenario:
     """The load. Both minima must be met; either maximum ends it; between them the interval's width decides.
 
     `warmup` None means: until the series is steady. `width` is the relative width the 95 % interval of the
-    median should reach; 0 means: run to the maximum.
+    median should reach; 0 means: run to the maximum. `input` is what the model is fed: seeded noise, or a white image.
     """
 
     kind: str = "single"
@@ -255,10 +256,13 @@ class Scenario:
     contention: Contention | None = None
     cooldown_s: float = 0.0
     seed: int = 0
+    input: str = "noise"
 
     def __post_init__(self) -> None:
         if self.kind not in SCENARIO_KINDS:
             raise InputError(f"unknown scenario {self.kind!r}; known: {', '.join(SCENARIO_KINDS)}")
+        if self.input not in INPUT_KINDS:
+            raise InputError(f"unknown input {self.input!r}; known: {', '.join(INPUT_KINDS)}")
         if min(self.batch, self.n, self.min_runs, 1 if self.max_runs is None else self.max_runs) < 1:
             raise InputError(f"batch, n, min_runs and max_runs must be at least 1 in scenario {self.kind!r}")
         if self.cooldown_s < 0:
@@ -311,22 +315,12 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class OpTime:
-    """One operator as the engine ran it: what it took in each run of the instrumented executable, in order."""
-
-    name: str
-    operator: str
-    samples_ns: tuple[int, ...]
-    device: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """What a target does with one operator of a model."""
 
     node: str
     operator: str
-    verdict: Literal["supported", "falls back", "rejected"]
+    verdict: Literal["supported", "falls back", "rejected", "wrong"]
     device: str = ""
     reason: str = ""
 
@@ -434,22 +428,6 @@ class Failure:
     def of(cls, error: EdgewiseError, task: Task, machine: str, stage: str, label: str) -> Failure:
         stderr = error.stderr if isinstance(error, WorkerCrashed) else ""
         return cls(task, machine, stage, type(error).__name__, error.message, error.hint, stderr, label)
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """What each operator took, and what asking cost: plain and instrumented runs, taken in turns.
-
-    Samples are those after the warm-up, on all sides the same number.
-    """
-
-    task: Task
-    machine: str
-    versions: tuple[tuple[str, str], ...]
-    ops: tuple[OpTime, ...]
-    plain_ns: tuple[int, ...]
-    instrumented_ns: tuple[int, ...]
-    label: str = ""
 
 
 Result = Measurement | Failure

@@ -9,6 +9,7 @@
     inspect(path)                  describes a file in the engine's own format
     support(model, target)         what becomes of each operator
     profile(model, target)         an instrumented executable, which knows what each operator took
+    peaks(device)                  the roofs of a device that is not a CPU, and what could not be measured, with reasons
 
 `READS` lists the suffixes of the files `load` takes (.onnx where it says nothing); `OPTIONS` what a target of it
 understands; `COMPUTES = False` marks an engine whose answers mean nothing; `PACKAGE` and `EXTRA` say how to get it.
@@ -40,6 +41,7 @@ ABILITIES = {
     "convert": "conversion",
     "support": "operator support",
     "profile": "operator times",
+    "peaks": "measured roofs",
 }
 ONNX = ".onnx"
 
@@ -149,3 +151,9 @@ def support(model: dict[str, Any], target: str) -> list[Verdict]:
     wanted = parse_target(target)
     found: list[Verdict] = list(registry.find("engines", wanted.engine).support(from_json(Model, model), wanted))
     return found
+
+
+def peaks(name: str, device: str) -> dict[str, Any]:
+    """The roofs of an engine's device, and what of them is missing, as a worker is asked for them."""
+    found, missing = registry.find("engines", name).peaks(device)
+    return {"roofs": to_json(tuple(found)), "missing": to_json(tuple(missing))}

@@ -115,13 +115,13 @@ def load(model: Model, target: Target) -> Executable:
 
 
 def profile(model: Model, target: Target) -> Profiled:
-    """Blob by blob, in light mode's absence: every blob is kept, and nothing is computed in place.
+    """Blob by blob: ncnn has no profiler of its own, and computes what is asked for.
 
-    ncnn has no profiler of its own. Asking so costs most on networks of many small layers (a sum of 1.56 times the
-    plain run was seen, when blobs were also unpacked), and on Vulkan, where each layer is submitted by itself and its
+    Blobs go as soon as the next layer has them, as in a plain run, so that layers compute in place where they can.
+    Asking costs most on networks of many small layers, and on Vulkan, where each layer is submitted by itself and its
     blob brought back.
     """
-    return _open(Timed, model, target, {"lightmode": False})
+    return _open(Timed, model, target, {})
 
 
 def support(model: Model, target: Target) -> Sequence[Verdict]:

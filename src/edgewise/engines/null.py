@@ -10,6 +10,8 @@ and adds the same faults to it. Options:
     fail, crash, hang    load or run: raise, die by SIGSEGV, never return
     at=5                 ... at the fifth run
     refuse=Conv+Relu     operators to reject
+    leave=Softmax+Resize operators to leave to the CPU
+    wrong=Softmax        operators to compute wrongly, with `over`
     leak=1000000         bytes lost per run
     chatter=on           print garbage on stdout and stderr
     wait=sleep           sleep through the latency instead of spinning
@@ -31,11 +33,14 @@ import numpy as np
 from ..core import registry
 from ..core.errors import EngineFailure, InputError, Unsupported
 from ..core.protocols import Executable, Feeds, Outputs
-from ..core.types import PRECISIONS, Device, Model, Ran, Target
+from ..core.types import PRECISIONS, Device, Model, Ran, Target, Verdict
 from ._target import check_feeds, check_options, choose, pick
 
 COMPUTES = False
-OPTIONS = ["latency", "jitter", "slow", "over", "fail", "crash", "hang", "at", "refuse", "leak", "chatter", "wait"]
+OPTIONS = [
+    *("latency", "jitter", "slow", "over", "fail", "crash", "hang", "at", "leak", "chatter", "wait"),
+    *("refuse", "leave", "wrong"),
+]
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _STAGES = {"load": "load", "run": "run", "never": None}
 
@@ -54,20 +59,40 @@ def devices() -> Sequence[Device]:
 def load(model: Model, target: Target) -> Executable:
     pick("null", devices(), target)
     check_options("null", target, OPTIONS)
-    refused = (target.option("refuse") or "").split("+")
-    if refused != [""]:
-        found = sorted(set(refused) & _operators(model))
-        if found:
-            raise Unsupported(f"null was told to refuse {', '.join(found)}")
+    found = _named(target, "refuse") & {operator for _, operator in _nodes(model)}
+    if found:
+        raise Unsupported(f"null was told to refuse {', '.join(sorted(found))}")
     run = Null(model, target)
     run.fault("load")
     return run
 
 
-def _operators(model: Model) -> set[str]:
+def support(model: Model, target: Target) -> Sequence[Verdict]:
+    """As the options say: an imitation of a device that does not have every operator."""
+    device = pick("null", devices(), target).name
+    check_options("null", target, OPTIONS)
+    refused, left = _named(target, "refuse"), _named(target, "leave")
+    found = []
+    for name, operator in _nodes(model):
+        if operator in refused:
+            found.append(Verdict(name, operator, "rejected", reason="null was told to refuse it"))
+        elif operator in left:
+            found.append(Verdict(name, operator, "falls back", "cpu", "null was told to leave it"))
+        else:
+            found.append(Verdict(name, operator, "supported", device))
+    return found
+
+
+def _named(target: Target, option: str) -> set[str]:
+    return set((target.option(option) or "").split("+")) - {""}
+
+
+def _nodes(model: Model) -> list[tuple[str, str]]:
+    """Name and operator of each node; one without a name is known by its first output."""
     import onnx
 
-    return {node.op_type for node in onnx.load(model.path, load_external_data=False).graph.node}
+    nodes = onnx.load(model.path, load_external_data=False).graph.node
+    return [(node.name or node.output[0], node.op_type) for node in nodes if node.op_type != "Constant"]
 
 
 def _nanoseconds(text: str) -> int:
@@ -94,6 +119,8 @@ class Null:
         self._closed = False
         self._inner: Executable | None = None
         over = target.option("over")
+        wrong = _named(target, "wrong")
+        self._wrong = bool(wrong) and not wrong.isdisjoint(operator for _, operator in _nodes(model))
         if over:
             engine = registry.find("engines", over)
             self._inner = engine.load(model, Target(over, target.device, target.precision, target.threads))
@@ -120,6 +147,8 @@ class Null:
         if self._leak:
             self._leaked.append(bytes(self._leak))
         outputs = self._inner.run(feeds) if self._inner else self._zeros(feeds)
+        if self._wrong:
+            outputs = {name: array[..., ::-1] if array.ndim else array + 1 for name, array in outputs.items()}
         if self._inner:
             wait = (time.perf_counter_ns() - begin) * self._slow
         else:

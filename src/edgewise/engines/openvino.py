@@ -17,17 +17,20 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import InputError, Unavailable, Unsupported
+from ..core.profile import OpTime, Spans
 from ..core.protocols import Array, Executable, Feeds, Outputs, Profiled
-from ..core.types import Device, Model, OpTime, Ran, Target, Verdict
+from ..core.types import Device, Model, Ran, Target, Verdict
 from ._openvino.model import inspect, read, verdicts
 from ._target import ON_OFF, check_feeds, check_options, choose, pick, refuse_conversion
 
@@ -173,10 +176,13 @@ class OpenVino:
             feeds.get(name) is not array for name, array in zip(self._names, self._lent, strict=True)
         ):
             self._lend(feeds)
-        results = self._request.infer(share_outputs=True)
+        results = self._infer()
         if self._copy:  # so that a later run leaves them alone
             return {name: results[port].copy() for name, port in self._outputs}
         return {name: results[port] for name, port in self._outputs}
+
+    def _infer(self) -> Any:
+        return self._request.infer(share_outputs=True)
 
     def _lend(self, feeds: Feeds) -> None:
         """Ports go by position: a tensor that is both input and output has lost its name."""
@@ -217,22 +223,28 @@ class OpenVino:
 class Timed(OpenVino):
     """OpenVINO's own counters, in whole microseconds, rounded down; operators merged into others have none.
 
-    The CPU tells only the mean over all runs so far. The first run, which is like no other, is read alone; each later
-    one gets their mean.
+    The CPU tells only the mean over all runs so far. It is read after 1, 2, 4, 8, ... runs, and each run gets the mean
+    of those since the reading before: the first ones, which are like no others, stay among themselves.
     """
 
     def __init__(self, model: Model, target: Target, device: str) -> None:
         super().__init__(model, target, device, PERF_COUNT=True)
-        self._runs = 0
-        self._read: dict[tuple[str, str], list[int]] = {}
+        self._whole: list[int] = []
+        # What was read, and after how many runs.
+        self._readings: list[tuple[int, dict[tuple[str, str], int]]] = []
 
     def run(self, feeds: Feeds) -> Outputs:
         outputs = super().run(feeds)
-        self._runs += 1
-        if self._runs == 1 or self._device != "CPU":
-            for node, ns in self._counters().items():
-                self._read.setdefault(node, [0] * (self._runs - 1)).append(ns)
+        runs = len(self._whole)
+        if self._device != "CPU" or runs & (runs - 1) == 0:
+            self._readings.append((runs, self._counters()))
         return outputs
+
+    def _infer(self) -> Any:
+        begin = time.perf_counter_ns()
+        results = super()._infer()
+        self._whole.append(time.perf_counter_ns() - begin)
+        return results
 
     def _counters(self) -> dict[tuple[str, str], int]:
         return {
@@ -244,11 +256,19 @@ class Timed(OpenVino):
     def ops(self) -> Sequence[OpTime]:
         if self._request is None:
             raise InputError("this executable is closed")
-        samples = self._read
-        if self._device == "CPU" and self._runs > 1:
-            later = self._runs - 1
-            first = {node: ns[0] for node, ns in self._read.items()}
-            means = {node: (ns * self._runs - first.get(node, 0)) // later for node, ns in self._counters().items()}
-            samples = {node: [first.get(node, 0)] + [max(0, mean)] * later for node, mean in means.items()}
+        runs, readings = len(self._whole), list(self._readings)
+        if runs and readings[-1][0] != runs:
+            readings.append((runs, self._counters()))
+        samples: dict[tuple[str, str], list[int]] = {node: [] for _, told in readings for node in told}
+        for (before, earlier), (now, told) in pairwise([(0, {}), *readings]):
+            for node, found in samples.items():
+                mean = told.get(node, 0)
+                if self._device == "CPU":
+                    mean = max(0, (mean * now - earlier.get(node, 0) * before) // (now - before))
+                found.extend([mean] * (now - before))
         device = self._device.lower()
         return tuple(OpTime(name, kind, tuple(ns), device) for (name, kind), ns in samples.items())
+
+    def spans(self) -> Spans:
+        """Between operators is also what the plugin does with inputs and outputs."""
+        return Spans(tuple(self._whole), tuple(self._whole), averaged=self._device == "CPU")

@@ -31,6 +31,7 @@ from pathlib import Path
 
 from ..core.errors import Unavailable, Unsupported
 from ..core.protocols import Executable, Profiled
+from ..core.roofs import Roof
 from ..core.types import Device, Model, Target, Verdict
 from ..model.graph import graph
 from ._target import ON_OFF, check_options, choose, pick
@@ -107,7 +108,7 @@ def support(model: Model, target: Target) -> Sequence[Verdict]:
 def profile(model: Model, target: Target) -> Profiled:
     """Operator by operator, in eager mode: a clock is read, or a CUDA event recorded, in the code between them.
 
-    Nothing else changes, so the parts add up to the run (the copies in and out are parts too). A trial with small
+    Nothing else changes, so the parts add up to the run (`spans` leaves out the copies in and out). A trial with small
     networks on the CPU cost 3 to 5 %; on an H200 at batch 1, where launching is all, ResNet-50 took 1.54 times as
     long. Devices other than CUDA wait for each operator, so there nothing overlaps.
     """
@@ -115,6 +116,16 @@ def profile(model: Model, target: Target) -> Profiled:
     if wants.mode != "eager":
         raise Unsupported(f"torch has no operators left to time with mode={wants.mode}: they are fused or recorded")
     return TorchProfile(model, device, wants)
+
+
+def peaks(device: str) -> tuple[Sequence[Roof], Sequence[tuple[str, str]]]:
+    """The roofs of a CUDA device, by large products and copies."""
+    from ._torch.peaks import measure
+
+    found = pick("torch", devices(), Target("torch", device))
+    if not found.name.startswith("cuda"):
+        raise Unsupported(f"torch measures the roofs of CUDA devices, not of {found.name}")
+    return measure(found)
 
 
 def _understood(model: Model, target: Target, quantized: bool = False) -> tuple[Device, Wants]:

@@ -47,7 +47,7 @@ class Bench:
         subject, place, load = from_json(Model, model), parse_placement(placement), parse_scenario(scenario)
         self._surroundings = Surroundings()
         shapes = {t.name: tuple(d for d in t.shape or () if isinstance(d, int)) for t in subject.inputs}
-        self._feeds = feeds.feeds(subject, shapes, load.seed)
+        self._feeds = feeds.feeds(subject, shapes, load.seed, load.input)
         for target in place.targets:
             _import(target)
         baseline = meters.rss_bytes()
@@ -123,17 +123,27 @@ class Bench:
         target = parse_placement(placement).parts[0].target
         engine = registry.find("engines", target.engine)
         if not hasattr(engine, "profile"):
-            raise Unsupported(f"{target.engine} does not tell what its operators take")
-        plain, profiled = self._executables[0], engine.profile(from_json(Model, model), target)
-        took: tuple[list[int], list[int]] = ([], [])
+            raise Unsupported(
+                f"{target.engine} does not tell what its operators take", "edgewise profile MODEL --on ort:cpu@1"
+            )
+        profiled = engine.profile(from_json(Model, model), target)
+        plain_ns: list[int] = []
+        instrumented_ns: list[int] = []
+        turns = [(self._executables[0], plain_ns), (profiled, instrumented_ns)]
         for _ in range(warmup + runs):
-            for executable, samples in zip((plain, profiled), took, strict=True):
+            for executable, samples in turns:
                 begin = time.perf_counter_ns()
                 executable.run(self._feeds)
                 samples.append(time.perf_counter_ns() - begin)
+            # Each finds the caches as the other left them; so each is first in every other pair.
+            turns.reverse()
         ops = [replace(op, samples_ns=op.samples_ns[warmup:]) for op in profiled.ops()]
+        spans = profiled.spans()
+        spans = replace(spans, engine_ns=spans.engine_ns[warmup:], executor_ns=spans.executor_ns[warmup:])
         profiled.close()
-        return {"ops": to_json(ops), "plain_ns": took[0][warmup:], "instrumented_ns": took[1][warmup:]}
+        return to_json(
+            {"ops": ops, "spans": spans, "plain_ns": plain_ns[warmup:], "instrumented_ns": instrumented_ns[warmup:]}
+        )
 
     def examine(self, model: Mapping[str, Any], data: str, labels: str | None, preprocess: str) -> None:
         """After `open`: the labelled images `answer` is asked about."""
@@ -143,6 +153,18 @@ class Bench:
 
     def answer(self, indices: list[int]) -> Any:
         return to_json(self._examination.answer(indices))
+
+    def prepare_execution(self, model: Mapping[str, Any], preprocess: str | None) -> None:
+        """After `open`: how what a user gives becomes inputs, for `execute`."""
+        from .executing import Execution
+
+        self._execution = Execution(self._executables[0], from_json(Model, model), preprocess, self._feeds)
+
+    def execute(self, inputs: list[str], top: int, keep: bool) -> Any:
+        return to_json(self._execution.run(inputs, top, keep))
+
+    def save_executed(self, path: str) -> None:
+        self._execution.save(path)
 
     def serve(self, exclude: list[int]) -> Any:
         """Answer requests until the parent says stop. The samples are the parent's: it knows the intended times."""
@@ -164,4 +186,16 @@ def _import(target: Target) -> None:
     engine.version()
 
 
-OPERATIONS = ("call", "open", "save_outputs", "round", "profile", "examine", "answer", "serve")
+OPERATIONS = (
+    "call",
+    "open",
+    "save_outputs",
+    "round",
+    "profile",
+    "examine",
+    "answer",
+    "prepare_execution",
+    "execute",
+    "save_executed",
+    "serve",
+)

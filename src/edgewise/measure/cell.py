@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
 
+from ..core.energy import Energy
 from ..core.errors import EdgewiseError, EngineFailure
 from ..core.records import from_json, to_json
 from ..core.stats import Stopping, steady
 from ..core.types import Failure, Measurement, Model, Result, Round, Start, Task
 from .contend import competing
+from .energy import Metered, least_s, metering
 from .isolate import Worker
 from .serving import Generator, poisson, read_answers
 
@@ -30,7 +32,9 @@ _DRAIN_S = 20.0
 # How long the load generator's thread may have to wait for this process's other one.
 _SWITCH_S = 1e-4
 
-Save = Callable[[Start | Round], None]
+Part = Start | Round | Energy
+Save = Callable[[Part], None]
+SaveRound = Callable[[Round], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ class Session:
         )
         return from_json(Round, answer)
 
-    def warm_up(self, save: Save) -> None:
+    def warm_up(self, save: SaveRound) -> None:
         """Until the series is steady, or as many runs as the scenario says."""
         scenario = self.cell.task.scenario
         if scenario.warmup is not None:
@@ -119,14 +123,27 @@ class Session:
                 return
 
 
-def run_cell(cell: Cell, save: Save, before: Measurement | None = None) -> Result:
-    """Measure a cell. `save` sees each part the moment it is there; `before` is what an interrupted run had saved."""
+def run_cell(cell: Cell, save: Save, before: Measurement | None = None, *, meters: Sequence[Metered] = ()) -> Result:
+    """Measure a cell. `save` sees each part the moment it is there; `before` is what an interrupted run had saved.
+
+    Each of `meters` has a window over the measured rounds, and the measurement lasts as long as the meter needs where
+    the scenario allows.
+    """
     starts = list(before.starts) if before else []
     rounds = list(before.rounds) if before else []
+    energies = list(before.energies) if before else []
 
-    def keep(part: Start | Round) -> None:
+    def keep(part: Part) -> None:
         save(part)
-        (starts if isinstance(part, Start) else rounds).append(part)  # type: ignore[arg-type]
+        if isinstance(part, Start):
+            starts.append(part)
+        elif isinstance(part, Round):
+            rounds.append(part)
+        else:
+            energies.append(part)
+
+    def runs() -> int:
+        return sum(len(r.samples_ns) for r in rounds if r.start == session.index and not r.warmup)
 
     stage = "load"
     session = Session(cell, index=len(starts))
@@ -137,23 +154,32 @@ def run_cell(cell: Cell, save: Save, before: Measurement | None = None) -> Resul
             with competing(cell.task.scenario.contention) as competitors:
                 session.exclude = competitors
                 session.warm_up(keep)
-                if cell.task.scenario.kind == "server":
-                    _serve(session, rounds, keep)
-                else:
-                    _closed_loop(session, rounds, keep)
+                least = least_s(meters, _left_s(cell, rounds))
+                with metering(meters, session.index, runs, keep):
+                    if cell.task.scenario.kind == "server":
+                        _serve(session, rounds, keep, least)
+                    else:
+                        _closed_loop(session, rounds, keep, least)
     except EdgewiseError as error:
         return Failure.of(error, cell.task, cell.machine, stage, cell.label)
-    return Measurement(
-        cell.task, cell.machine, cell.versions, cell.inputs, tuple(starts), tuple(rounds), True, cell.label
-    )
+    about = (cell.task, cell.machine, cell.versions, cell.inputs)
+    return Measurement(*about, tuple(starts), tuple(rounds), True, cell.label, tuple(energies))
+
+
+def _left_s(cell: Cell, rounds: Sequence[Round]) -> float:
+    """What the scenario's longest time leaves for this start; a server's clock starts anew with each."""
+    scenario = cell.task.scenario
+    before_ns = 0 if scenario.kind == "server" else sum(r.elapsed_ns for r in rounds if not r.warmup)
+    return scenario.max_s - before_ns / 1e9
 
 
 class _Looks:
     """The stopping rule, asked at planned sample counts only: looking at every round would cost time and certainty."""
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: Cell, least_s: float) -> None:
         s = cell.task.scenario
-        self._rule = Stopping(width=s.width, min_runs=s.min_runs, max_runs=s.max_runs, min_s=s.min_s, max_s=s.max_s)
+        min_s = min(max(s.min_s, least_s), s.max_s)
+        self._rule = Stopping(width=s.width, min_runs=s.min_runs, max_runs=s.max_runs, min_s=min_s, max_s=s.max_s)
         self._planned = self._rule.next_look(0)
         self._looks = 0
 
@@ -165,10 +191,12 @@ class _Looks:
         return self._rule.decide(samples, elapsed_s, self._looks).stop
 
 
-def _closed_loop(session: Session, rounds: list[Round], keep: Save) -> None:
-    scenario, looks = session.cell.task.scenario, _Looks(session.cell)
+def _closed_loop(session: Session, rounds: list[Round], keep: SaveRound, least_s: float) -> None:
+    scenario = session.cell.task.scenario
     samples = [sample for r in rounds if not r.warmup for sample in r.samples_ns]
     elapsed_ns = sum(r.elapsed_ns for r in rounds if not r.warmup)
+    # A meter sees nothing of what an interrupted run had already done.
+    looks = _Looks(session.cell, elapsed_ns / 1e9 + least_s)
     while not samples or not looks.enough(samples, elapsed_ns / 1e9):
         left = scenario.max_runs - len(samples) if scenario.max_runs is not None else _MANY
         round = session.round(max_runs=left)
@@ -177,9 +205,9 @@ def _closed_loop(session: Session, rounds: list[Round], keep: Save) -> None:
         elapsed_ns += round.elapsed_ns
 
 
-def _serve(session: Session, rounds: list[Round], keep: Save) -> None:
+def _serve(session: Session, rounds: list[Round], keep: SaveRound, least_s: float) -> None:
     """An uninterrupted stream of requests; its answers are cut into rounds by the second they come back in."""
-    scenario, looks = session.cell.task.scenario, _Looks(session.cell)
+    scenario, looks = session.cell.task.scenario, _Looks(session.cell, least_s)
     assert scenario.rate_hz is not None
     worker = session.worker
     seed = scenario.seed + session.index

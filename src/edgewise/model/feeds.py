@@ -1,4 +1,4 @@
-"""Seeded inputs for a model: the same everywhere, so that results can be compared."""
+"""Inputs made up for a model: the same everywhere, so that results can be compared."""
 
 from __future__ import annotations
 
@@ -88,13 +88,16 @@ def _dtype(model: Model, tensor: Tensor) -> np.dtype[Any]:
         ) from None
 
 
-def feeds(model: Model, sizes: Shapes, seed: int = 0) -> Arrays:
-    """Normal noise for floats; zeros and ones for whole numbers, valid as token, mask and index alike."""
+def feeds(model: Model, sizes: Shapes, seed: int = 0, fill: str = "noise") -> Arrays:
+    """Normal noise for floats; zeros and ones for whole numbers, valid as token, mask and index alike. A white image
+    where `fill` says so."""
     random = np.random.default_rng(seed)
     made: Arrays = {}
     for tensor in model.inputs:
         dtype, shape = _dtype(model, tensor), sizes[tensor.name]
-        if dtype.kind == "f":
+        if fill == "white" and dtype.kind in "fiub":
+            made[tensor.name] = _white(model, dtype, shape)
+        elif dtype.kind == "f":
             made[tensor.name] = random.standard_normal(shape, dtype=np.float32).astype(dtype)
         elif dtype.kind in "iub":
             made[tensor.name] = random.integers(0, 2, shape).astype(dtype)
@@ -103,7 +106,24 @@ def feeds(model: Model, sizes: Shapes, seed: int = 0) -> Arrays:
     return made
 
 
-def digest(model: Model, sizes: Shapes, seed: int, runs: str) -> str:
+def _white(model: Model, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Pixels of 255, as the model's own preprocessing hands them on; 1 where it has none, and where the input is no
+    image of three channels."""
+    if dtype == np.uint8:
+        return np.full(shape, 255, dtype)
+    how = model.preprocess
+    channels = None if how is None or len(shape) != 4 else 1 if how.layout == "nchw" else 3
+    if how is None or channels is None or dtype.kind != "f" or shape[channels] != 3:
+        return np.ones(shape, dtype)
+    values = (255.0 / how.divide - np.array(how.mean)) / np.array(how.std)
+    return np.broadcast_to(values.reshape([3 if axis == channels else 1 for axis in range(4)]), shape).astype(
+        dtype, order="C"
+    )
+
+
+def digest(model: Model, sizes: Shapes, seed: int, runs: str, fill: str = "noise") -> str:
     """Names what a result was measured with: the inputs, by how they are made, and the model that ran."""
     made = [(t.name, t.dtype, sizes[t.name]) for t in model.inputs]
-    return hashlib.sha256(repr((_MAKING, made, seed, runs)).encode()).hexdigest()[:16]
+    # Noise goes unnamed, as it did before there was anything else.
+    named = (fill,) if fill != "noise" else ()
+    return hashlib.sha256(repr((_MAKING, made, seed, runs, *named)).encode()).hexdigest()[:16]

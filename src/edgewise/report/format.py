@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 MISSING = "n/a"
+_LONGEST_TICK = 16
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
 _AMOUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1, ""))
 _ENERGIES = ((1e6, "J"), (1e3, "mJ"), (1, "µJ"))
@@ -22,8 +24,17 @@ def figures(value: float, digits: int = 3) -> str:
 
 
 def time(ns: float) -> str:
-    scale, unit = next(((s, u) for s, u in _TIMES if ns >= s), _TIMES[-1])
+    scale, unit = next(((s, u) for s, u in _TIMES if abs(ns) >= s), _TIMES[-1])
     return f"{figures(ns / scale)} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """How long something takes a person who waits: 1 h 20 min, 12 min, 45 s."""
+    whole = round(seconds)
+    if whole < 100:
+        return f"{whole} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def time_range(low: float, high: float) -> str:
@@ -118,6 +129,10 @@ def cell(value: Any, unit: str) -> str:
             return scaled(value, "B/s")
         case "intensity":
             return f"{figures(value)} FLOP/B"
+        case "hz":
+            return frequency(value)
+        case "mc":
+            return f"{value / 1000:.0f} °C"
         case "percent_change":
             return f"{value * 100:+.1f} %"
         case "count":
@@ -136,5 +151,29 @@ def cell(value: Any, unit: str) -> str:
             return p_value(value)
         case "error":
             return error(value)
+        case "figure":
+            # Rows of one column that differ in what they show: a number and its own unit.
+            return cell(*value)
         case _:
             return str(value)
+
+
+def tick(value: Any, unit: str) -> str:
+    """On an axis: as a cell, without zeros that say nothing."""
+    if value == 0:
+        return "0"
+    if isinstance(value, str):
+        return value
+    text = f"{value:g}" if unit == "text" and value is not None else cell(value, unit)
+    text = re.sub(r"(\.\d*?)0+(?!\d)", lambda found: found[1] if found[1] != "." else "", text)
+    # Beyond all prefixes there would be more digits than room.
+    return text if len(text) <= _LONGEST_TICK else f"{value:.2g} {unit}"
+
+
+def span(low: float | None, high: float | None, unit: str) -> str:
+    """An interval of values of `unit`."""
+    if low is None or high is None:
+        return MISSING
+    if unit in ("ns", "ratio", "uj", "accuracy", "points"):
+        return cell((low, high), f"{unit}_range")
+    return f"[{tick(low, unit)}, {tick(high, unit)}]"

@@ -17,7 +17,10 @@ from .sentences import remedy, sentence
 
 _MARKS = {"note": ("•", "cyan"), "caution": ("!", "yellow"), "problem": ("✗", "red")}
 # Said about the whole table, not about one row of it.
-_VERDICTS = ("certified", "refuted", "undecided")
+_VERDICTS = (
+    *("certified", "refuted", "undecided"),
+    *("knee", "no_gain", "still_growing", "out_of_memory", "out_of_time", "size_exponent"),
+)
 _LEVELS = ("problem", "caution", "note")
 _HEADLINES = (
     "fastest",
@@ -28,7 +31,18 @@ _HEADLINES = (
     "too_few_starts",
     "accuracy_differs",
     "accuracy_alike",
+    "no_winner",
+    "race_won",
+    "race_tied",
+    "race_baseline",
+    "race_as_installed",
+    "race_runner_up",
+    "recommended",
+    "ranked",
+    "bound_by",
 )
+# Headlines that there is one of for each model, machine or load: they say which where there are several.
+_OF_A_GROUP = ("fastest", "most", "tie", "recommended", "ranked", "bound_by")
 
 
 def console(file: TextIO) -> Console:
@@ -72,7 +86,7 @@ def draw_findings(findings: Sequence[Finding], to: Console) -> None:
     headlines = [f for f in findings if f.code in _HEADLINES]
     if headlines:
         to.print()
-    groups = {finding.about for finding in headlines if finding.code in ("fastest", "most", "tie")}
+    groups = {finding.about for finding in headlines if finding.code in _OF_A_GROUP}
     for finding in headlines:
         to.print(_line(finding, f"{finding.about}: " if len(groups) > 1 else ""))
     # One line for each thing there is to say; the rest is in --json.

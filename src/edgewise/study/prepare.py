@@ -192,14 +192,14 @@ def cell(
         cores = cores_for(target, engine, machine)
         shapes = feeds.shapes(model, scenario.batch, limits.shapes)
         subject = fixed(derived(model, target, machine, limits), shapes)
-        reference = _reference(model, shapes, scenario.seed, limits) if engine.computes else None
+        reference = _reference(model, shapes, scenario, limits) if engine.computes or target.option("over") else None
         subject = _converted(subject, target, engine, limits)
         return Cell(
             task=Task(model.digest, placement, scenario),
             model=subject,
             machine=machine.id,
             versions=((engine.name, engine.version or ""),),
-            inputs=feeds.digest(model, shapes, scenario.seed, subject.digest),
+            inputs=feeds.digest(model, shapes, scenario.seed, subject.digest, scenario.input),
             label=model.label,
             cores=cores,
             reference=reference,
@@ -292,9 +292,10 @@ def _file_digest(path: str) -> str:
         raise InputError(f"the calibration file {path} cannot be read: {error.strerror}") from None
 
 
-def _reference(model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int, limits: Limits) -> str | None:
+def _reference(model: Model, shapes: Mapping[str, tuple[int, ...]], load: Scenario, limits: Limits) -> str | None:
     """Outputs of ONNX Runtime in fp32 with its optimizations off, on the same inputs; None where it cannot run."""
-    key = hashlib.sha256(repr((model.digest, sorted(shapes.items()), seed)).encode()).hexdigest()[:24]
+    inputs = (load.seed,) if load.input == "noise" else (load.seed, load.input)
+    key = hashlib.sha256(repr((model.digest, sorted(shapes.items()), *inputs)).encode()).hexdigest()[:24]
     path = home.cache() / f"{key}-reference.npz"
     if path.exists():
         return str(path)
@@ -302,7 +303,7 @@ def _reference(model: Model, shapes: Mapping[str, tuple[int, ...]], seed: int, l
         return None
     if not _onnx(model.path):
         return None
-    task = Task(model.digest, Placement.single(REFERENCE), Scenario(seed=seed))
+    task = Task(model.digest, Placement.single(REFERENCE), Scenario(seed=load.seed, input=load.input))
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with Session(

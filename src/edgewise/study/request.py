@@ -1,7 +1,8 @@
-"""What `bench` and `compare` share: models × targets × scenarios from the command line to cells."""
+"""What `bench`, `compare` and `study` share: models × targets × scenarios as they were asked for, to cells."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +11,7 @@ from ..core.text import parse_placement
 from ..core.types import Failure, Machine, Model, Scenario, Target
 from ..measure.cell import Cell
 from .prepare import Limits, cell, default_targets, expand, find_model
-from .survey import EngineFacts, survey
+from .survey import AT_ONCE, EngineFacts, survey
 
 # What a worker may allocate unless told otherwise: a model that claims more than the machine has must not take it down.
 MEMORY_SHARE = 0.9
@@ -19,7 +20,8 @@ LONGEST_TIMEOUT_S = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Everything the command line asks for, checked before the first measurement."""
+    """Everything that was asked for, checked before the first measurement. A process with an engine in it takes about
+    `startup_s` to start here."""
 
     models: tuple[Model, ...]
     targets: tuple[Target, ...]
@@ -27,20 +29,35 @@ class Request:
     machine: Machine
     engines: tuple[EngineFacts, ...]
     limits: Limits
+    startup_s: float = 0.0
 
     def pairs(self) -> list[tuple[Model, Target, Scenario]]:
         targets = {m.digest: self.targets or tuple(default_targets(self.engines, self.machine, m)) for m in self.models}
         return [(m, t, s) for m in self.models for s in self.scenarios for t in targets[m.digest]]
 
     def cells(self) -> Iterator[Cell | Failure]:
-        facts = {engine.name: engine for engine in self.engines}
         for model, target, scenario in self.pairs():
-            yield cell(model, target, scenario, self.machine, facts[target.engine], self.limits)
+            yield self.cell(model, target, scenario)
+
+    def cell(self, model: Model, target: Target, scenario: Scenario) -> Cell | Failure:
+        return cell(model, target, scenario, self.machine, self.engine(target), self.limits)
+
+    def engine(self, target: Target) -> EngineFacts:
+        return next(engine for engine in self.engines if engine.name == target.engine)
 
 
 def request(
-    models: Sequence[str], on: Sequence[str], batch: Sequence[int], loads: Sequence[Scenario], limits: Limits
+    models: Sequence[str],
+    on: Sequence[str],
+    batch: Sequence[int],
+    loads: Sequence[Scenario],
+    limits: Limits,
+    *,
+    preferred: Sequence[Target] = (),
+    engines: Sequence[str] = (),
 ) -> Request:
+    """Without `on`, the targets are those `preferred` whose engine is here, or else all there are; of `engines` only,
+    where some are named."""
     placements = [parse_placement(text) for text in on]
     for placement in placements:
         if placement.kind != "single":
@@ -52,11 +69,17 @@ def request(
     scenarios = [load.with_batch(size) for load in loads for size in batch] if batch else list(loads)
     if not 0 < limits.timeout_s < LONGEST_TIMEOUT_S:
         raise InputError(f"--timeout is a number of seconds below {LONGEST_TIMEOUT_S:g}, found {limits.timeout_s}")
-    machine, engines = survey({target.engine for target in targets} if targets else None)
-    for engine in engines:
-        if engine.version is None and targets:
+    begin = time.monotonic()
+    asked = {target.engine for target in targets} if targets else set(engines) or None
+    machine, found_engines = survey(asked)
+    startup_s = (time.monotonic() - begin) * min(AT_ONCE, len(found_engines)) / max(1, len(found_engines))
+    here = {engine.name for engine in found_engines if engine.version}
+    if not targets:
+        targets = tuple(target for target in preferred if target.engine in here)
+    for engine in found_engines:
+        if engine.version is None and (placements or engines):
             raise Unavailable(engine.reason, engine.hint)
-    if not targets and not any(engine.version and engine.computes for engine in engines):
+    if not targets and not any(engine.version and engine.computes for engine in found_engines):
         raise Unavailable("no engine is installed", "pip install 'edgewise[all]'")
     if limits.memory_bytes is None and machine.memory_bytes is not None:
         limits = replace(limits, memory_bytes=int(machine.memory_bytes * MEMORY_SHARE))
@@ -65,4 +88,4 @@ def request(
     if len({model.label for model in found}) < len(found):
         # Files of the same name in different folders: what was typed tells them apart.
         found = tuple(replace(model, label=name) for model, name in zip(found, models, strict=True))
-    return Request(found, targets, tuple(scenarios), machine, engines, limits)
+    return Request(found, targets, tuple(scenarios), machine, found_engines, limits, startup_s)

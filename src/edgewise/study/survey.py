@@ -15,6 +15,8 @@ from ..measure import isolate
 from ..system.machine import machine
 
 _TIMEOUT_S = 60.0
+# Each is a process that imports a library.
+AT_ONCE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,7 @@ def survey(names: Iterable[str] | None = None) -> tuple[Machine, tuple[EngineFac
     wanted = tuple(names) if names is not None else registry.names("engines")
     for name in wanted:
         registry.find("engines", name)
-    # Two at a time: each is a process that imports a library.
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         return here, tuple(pool.map(lambda name: _facts(name, here), wanted))
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import EngineFailure, InputError, Unavailable, Unsupported
+from ...core.profile import OpTime, Spans
 from ...core.protocols import Array, Feeds, Outputs
-from ...core.types import Model, OpTime, Ran, Target, Tensor
+from ...core.types import Model, Ran, Target, Tensor
 from .._target import ON_OFF, check_feeds, choose
 
 # MNN's own numbers: it takes strings for some of these, and silently ignores them for others.
@@ -180,14 +181,22 @@ class Profile(Mnn):
     def __init__(self, model: Model, target: Target, device: str) -> None:
         super().__init__(model, target, device, debug=True)
         self._begun = 0
-        self._turn: list[tuple[str, str, int]] = []
-        self._runs: list[list[tuple[str, str, int]]] = []
+        self._turn: list[int] = []
+        self._runs: list[list[int]] = []
+        self._whole: list[int] = []
+        # Operators run in the same order each time: asked for their names once, later runs are less disturbed.
+        self._names: list[tuple[str, str]] = []
+        self._asking = True
 
     def _compute(self) -> int:
         self._turn = []
+        begin = perf_counter_ns()
         code = int(self._net.runSessionWithCallBackInfo(self._session, self._before, self._after))
+        taken = perf_counter_ns() - begin
         if not code:
             self._runs.append(self._turn)
+            self._whole.append(taken)
+            self._asking = False
         return code
 
     def _before(self, tensors: Any, operator: Any) -> bool:
@@ -195,16 +204,22 @@ class Profile(Mnn):
         return True
 
     def _after(self, tensors: Any, operator: Any) -> bool:
-        taken = perf_counter_ns() - self._begun
-        self._turn.append((operator.getName(), operator.getType().strip(), taken))
+        self._turn.append(perf_counter_ns() - self._begun)
+        if self._asking:
+            self._names.append((operator.getName(), operator.getType().strip()))
         return True
 
     def ops(self) -> Sequence[OpTime]:
         """In the order they run, which is the same in every run."""
+        times = zip(*self._runs, strict=True)
         return tuple(
-            OpTime(turns[0][0], turns[0][1], tuple(taken for _, _, taken in turns), self._device)
-            for turns in zip(*self._runs, strict=True)
+            OpTime(name, kind, taken, self._device)
+            for (name, kind), taken in zip(self._names, times, strict=bool(self._runs))
         )
+
+    def spans(self) -> Spans:
+        """Between operators is MNN's own time and that of the calls into Python."""
+        return Spans(tuple(self._whole), tuple(self._whole))
 
 
 def _sizes(tensor: Tensor) -> tuple[int, ...]:

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import EngineFailure, InputError, Unavailable, Unsupported
+from ...core.profile import OpTime, Spans
 from ...core.protocols import Array, Feeds, Outputs
-from ...core.types import Model, OpTime, Ran, Target
+from ...core.types import Model, Ran, Target
 from .._target import ON_OFF, check_feeds, choose
 
 CPU = "CPUExecutionProvider"
@@ -58,6 +59,8 @@ _STOPPED = [
 # These hold graphs whose operators are timed too: to count both would be to count twice.
 _CONTAINERS = ("If", "Loop", "Scan")
 _TIMED = "_kernel_time"
+_RUN = "model_run"
+_EXECUTOR = "Executor::Execute"
 
 
 def version() -> str:
@@ -252,18 +255,24 @@ class Timed(Session):
         self._folder = tempfile.TemporaryDirectory(prefix="edgewise-")
         super().__init__(model, target, ep, settings, time_to=str(Path(self._folder.name) / "ops"))
         self._devices = devices
-        self._ops: tuple[OpTime, ...] | None = None
+        self._read: tuple[tuple[OpTime, ...], Spans] | None = None
 
     def ops(self) -> Sequence[OpTime]:
-        if self._ops is None:
+        return self._ended()[0]
+
+    def spans(self) -> Spans:
+        return self._ended()[1]
+
+    def _ended(self) -> tuple[tuple[OpTime, ...], Spans]:
+        if self._read is None:
             if self._session is None:
                 raise InputError("this executable is closed")
             events = json.loads(Path(self._session.end_profiling()).read_bytes())
-            self._ops = times(events, self._devices)
-        return self._ops
+            self._read = times(events, self._devices), whole(events)
+        return self._read
 
     def close(self) -> None:
-        if self._session is not None and self._ops is None:
+        if self._session is not None and self._read is None:
             self._session.end_profiling()
         super().close()
         self._folder.cleanup()
@@ -275,7 +284,7 @@ def times(events: Iterable[Mapping[str, Any]], devices: Mapping[str, str]) -> tu
     now: Counter[tuple[str, str, str, str]] = Counter()
     for event in events:
         facts = event.get("args", {})
-        if event["name"] == "model_run":  # written when a run is over
+        if event["name"] == _RUN:  # written when a run is over
             runs.append(now)
             now = Counter()
         elif event["name"].endswith(_TIMED) and facts["op_name"] not in _CONTAINERS:
@@ -285,3 +294,15 @@ def times(events: Iterable[Mapping[str, Any]], devices: Mapping[str, str]) -> tu
             now[name, facts["op_name"], devices.get(ep, ep), index] += event["dur"] * 1000
     nodes = dict.fromkeys(node for run in runs for node in run)
     return tuple(OpTime(node[0], node[1], tuple(run[node] for run in runs), node[2]) for node in nodes)
+
+
+def whole(events: Iterable[Mapping[str, Any]]) -> Spans:
+    """A profile's runs. Graphs inside operators have executors too; that of the whole is the last to finish."""
+    runs, executors, last = [], [], 0
+    for event in events:
+        if event["name"].endswith(_EXECUTOR):
+            last = event["dur"]
+        elif event["name"] == _RUN:
+            runs.append(event["dur"] * 1000)
+            executors.append(last * 1000)
+    return Spans(tuple(runs), tuple(executors))

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import EdgewiseError, EngineFailure, InputError, Unsupported
+from ...core.profile import OpTime, Spans
 from ...core.protocols import Array, Feeds, Outputs
-from ...core.types import Device, Model, OpTime, Ran
+from ...core.types import Device, Model, Ran
 from ...model.graph import Graph, fixed, graph
 from .._target import check_feeds
 
@@ -346,16 +347,20 @@ class TorchProfile(Torch):
         return outputs
 
     def ops(self) -> Sequence[OpTime]:
-        """Between the copies of inputs and outputs, the operators of the graph."""
+        """The operators of the graph, each with torch's way to it: in eager mode nothing else lies between them."""
         spent: dict[tuple[int, str, str], list[int]] = {}
         for source, marks in self._taken:
-            named = [(node.name, node.operator) for node in source.nodes]
-            parts = [("inputs", "Copy"), *named, ("outputs", "Copy")]
-            for index, (part, (begin, end)) in enumerate(zip(parts, pairwise(marks), strict=True)):
-                spent.setdefault((index, *part), []).append(end - begin)
+            between = pairwise(marks[1:-1])
+            for index, (node, (begin, end)) in enumerate(zip(source.nodes, between, strict=True)):
+                spent.setdefault((index, node.name, node.operator), []).append(end - begin)
         return [
             OpTime(name, operator, tuple(samples), self._device.name) for (_, name, operator), samples in spent.items()
         ]
+
+    def spans(self) -> Spans:
+        """Before the first operator inputs are copied, after the last one outputs."""
+        whole = tuple(marks[-2] - marks[1] for _, marks in self._taken)
+        return Spans(whole, whole)
 
 
 def _check_file(model: Model) -> None:

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from ._values import Sentences
+from .. import format
+from ._values import Sentences, Values, number
+
+
+def _reason(v: Values) -> str:
+    return f": {v['reason']}" if v["reason"] else ""
+
+
+def _fragmented(v: Values) -> str:
+    pieces = f"its operators cut the model into {v['partitions']} pieces"
+    largest = "" if v["largest"] is None else f", the largest with {format.percent(number(v['largest']))} of the work"
+    crossing = v["crossing_bytes"]
+    moved = "" if crossing is None else f"; {format.size(number(crossing))} cross between them in each inference"
+    return pieces + largest + moved
+
 
 SENTENCES: Sentences = {
-    "operator_rejected": (
-        lambda v: f"{v['operator']} ({v['node']}) is rejected" + (f": {v['reason']}" if v["reason"] else ""),
-        None,
+    "all_supported": (lambda v: f"all {v['operators']} operators are supported", None),
+    "fragmented": (_fragmented, "run it on a target that has them all, or change those operators"),
+    "contradicted": (lambda v: f"it {v['outcome']}{_reason(v)}", None),
+    "operator_wrong": (
+        lambda v: f"{v['operator']} ({v['node']}) is computed wrongly{_reason(v)}",
+        "use another target: edgewise support MODEL",
     ),
-    "operator_falls_back": (
-        lambda v: (
-            f"{v['operator']} ({v['node']}) falls back to {v['device']}" + (f": {v['reason']}" if v["reason"] else "")
-        ),
-        None,
-    ),
+    "operator_rejected": (lambda v: f"{v['operator']} ({v['node']}) is rejected{_reason(v)}", None),
+    "operator_falls_back": (lambda v: f"{v['operator']} ({v['node']}) falls back to {v['device']}{_reason(v)}", None),
 }

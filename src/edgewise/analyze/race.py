@@ -1,0 +1,192 @@
+"""A race as a table: who won and how surely, who went home when and why, what was not tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..core.plan import Plan
+from ..core.race import Beside, Entry, Race
+from ..core.types import Column, Finding, Machine, Measurement, Scalar, Section
+from . import trust
+
+COLUMNS = (
+    Column("model"),
+    Column("scenario"),
+    Column("target"),
+    Column("p50", "ns"),
+    Column("vs_best", "ratio"),
+    Column("interval", "ratio_range"),
+    Column("result"),
+    Column("starts", "count"),
+    Column("p90", "ns", 3),
+    Column("per_s", "rate", 6),
+    Column("memory", "bytes", 2),
+    Column("energy", "uj", 1),
+    Column("error", "error", 4),
+    Column("top1", "accuracy", 1),
+    Column("difference", "points", 1),
+    Column("difference_interval", "points_range", 5),
+)
+# What taking turns takes care of, or what a short turn cannot say.
+_OF_ONE_SIDE = ("wide_interval", "drifting", "never_steady", "several_modes")
+_WORDS = {
+    "wrong": "wrong answers",
+    "memory": "too much memory",
+    "late": "too slow too often",
+    "undecided": "percentile undecided",
+    "inaccurate": "loses too much",
+}
+
+
+def run(race: Race, final: Sequence[Measurement] = ()) -> Section:
+    """`final` are the measurements of the fresh processes, for what they have to say against themselves."""
+    rows = tuple(_cells(entry) for entry in race.entries if entry.starts)
+    findings = [*_headline(race), *_bounds(race), *_precision(race), *_notes(race)]
+    findings += [found for m in final[:1] for found in trust.findings(m) if found.code not in _OF_ONE_SIDE]
+    return Section("Race", COLUMNS, rows, tuple(findings))
+
+
+def _cells(entry: Entry) -> tuple[object, ...]:
+    ratio, loss = entry.ratio, entry.loss
+    result = _WORDS.get(entry.status, entry.status)
+    if entry.heat is not None and entry.status != "won":
+        result += f", heat {entry.heat}"
+    return (
+        entry.label,
+        str(entry.task.scenario),
+        str(entry.task.placement),
+        entry.p50_ns,
+        ratio[1] if ratio else None,
+        (ratio[0], ratio[2]) if ratio and entry.status != "won" else None,
+        result,
+        entry.starts,
+        entry.p90_ns,
+        entry.per_s,
+        entry.peak_bytes,
+        entry.energy_uj,
+        entry.error,
+        loss.top1 if loss else None,
+        loss.difference if loss else None,
+        (loss.low, loss.high) if loss else None,
+    )
+
+
+def _headline(race: Race) -> Iterator[Finding]:
+    winner = race.winner
+    if winner is None:
+        reasons = dict.fromkeys(_WORDS.get(entry.status, entry.status) for entry in race.entries)
+        yield Finding("no_winner", "problem", race.label, (("reasons", ", ".join(reasons)),))
+        return
+    target = _name(winner)
+    low, estimate, high = race.p50_ns or (None, winner.p50_ns, None)
+    values: tuple[tuple[str, Scalar], ...] = (
+        ("target", target),
+        ("p50_ns", estimate),
+        ("low_ns", low),
+        ("high_ns", high),
+        ("candidates", len(race.entries)),
+        ("error_rate", race.error_rate),
+        ("gain", race.gain),
+        ("prefer", race.wanted.prefer),
+    )
+    ties = [_name(entry) for entry in race.entries if entry.status == "tied"]
+    if ties:
+        yield Finding("race_tied", "note", target, (*values, ("ties", ", ".join(ties))))
+    else:
+        yield Finding("race_won", "note", target, values)
+    by_role = {role: each for each in race.final for role in each.roles if each.ratio is not None}
+    prefer = ("prefer", race.wanted.prefer)
+    if "baseline" in by_role and by_role["baseline"].task == winner.task:
+        yield Finding("race_as_installed", "note", target, (("target", target),))
+    elif "baseline" in by_role:
+        yield Finding("race_baseline", "note", target, (*_ratio(by_role["baseline"]), prefer))
+    if "runner-up" in by_role:
+        yield Finding("race_runner_up", "note", target, (*_ratio(by_role["runner-up"]), prefer))
+    if race.overturned is not None:
+        yield Finding("race_overturned", "caution", target, (("was", race.overturned), ("target", target)))
+
+
+def _ratio(beside: Beside) -> tuple[tuple[str, Scalar], ...]:
+    assert beside.ratio is not None
+    low, estimate, high = beside.ratio
+    return (("ratio", estimate), ("low", low), ("high", high), ("other", str(beside.task.placement)))
+
+
+def _bounds(race: Race) -> Iterator[Finding]:
+    """What was asked of the winner, and whom that cost."""
+    wanted, winner = race.wanted, race.winner
+    for status, bound in (
+        ("memory", wanted.memory_bytes),
+        ("late", wanted.percentile and wanted.percentile[1]),
+        ("undecided", wanted.percentile and wanted.percentile[1]),
+        ("inaccurate", wanted.loss),
+    ):
+        count = sum(entry.status == status for entry in race.entries)
+        if count:
+            values: tuple[tuple[str, Scalar], ...] = (("count", count), ("status", status), ("bound", bound))
+            p = wanted.percentile[0] if wanted.percentile else None
+            yield Finding("race_out_of_bounds", "note", race.label, (*values, ("p", p)))
+    if winner is not None and wanted.percentile is not None:
+        p, bound_ns = wanted.percentile
+        yield Finding("race_certified", "note", _name(winner), (("p", p), ("bound_ns", bound_ns)))
+    if winner is not None and winner.energy_source == "estimate" and wanted.prefer == "energy":
+        yield Finding("race_estimated", "caution", _name(winner))
+
+
+def _precision(race: Race) -> Iterator[Finding]:
+    """What a lower precision costs, or that nobody knows."""
+    winner = race.winner
+    if winner is None:
+        return
+    target = winner.task.placement.targets[0]
+    loss = winner.loss
+    if loss is not None:
+        values: tuple[tuple[str, Scalar], ...] = (
+            ("top1", loss.top1),
+            ("images", loss.images),
+            ("data", loss.data),
+            ("than", loss.than),
+            ("difference", loss.difference),
+            ("low", loss.low),
+            ("high", loss.high),
+            ("same", loss.than == str(winner.task.placement)),
+        )
+        yield Finding("race_accuracy", "note", _name(winner), values)
+    if target.precision in (None, "fp32"):
+        return
+    if loss is None:
+        command = "measure it: --data FOLDER --max-loss 1, or stay exact: --precision fp32"
+        yield Finding(
+            "race_unmeasured", "caution", _name(winner), (("precision", target.precision), ("command", command))
+        )
+    # Where it is the baseline, that has been told.
+    best = next((each for each in race.final if "best in fp32" in each.roles and "baseline" not in each.roles), None)
+    if best is not None and best.ratio is not None and best.task != winner.task:
+        yield Finding("race_fp32", "note", _name(winner), (*_ratio(best), ("prefer", race.wanted.prefer)))
+
+
+def _notes(race: Race) -> Iterator[Finding]:
+    first = sum(entry.starts == 1 and entry.status == "slower" for entry in race.entries)
+    values = (("candidates", len(race.entries)), ("first", first), ("heats", race.heats), ("took_s", race.took_s))
+    yield Finding("race_cost", "note", race.label, values)
+    if race.not_tried:
+        yield Finding("not_tried", "note", race.label, (("what", "; ".join(race.not_tried)),))
+
+
+def _name(entry: Entry) -> str:
+    """With the load where it is more than one stream."""
+    n = entry.task.scenario.n
+    return f"{entry.task.placement}" + (f" × {n}" if n > 1 else "")
+
+
+def changes(plan: Plan, here: Machine, version: str | None) -> list[Finding]:
+    """What is not as it was when the plan was made."""
+    target, found = plan.placement.targets[0], []
+    if here.id != plan.machine:
+        values = (("made_on", plan.machine_label), ("here", here.label))
+        found.append(Finding("other_machine", "caution", str(target), values))
+    made_with = dict(plan.versions).get(target.engine)
+    if version and made_with != version:
+        versions = (("engine", target.engine), ("made_with", made_with), ("here", version))
+        found.append(Finding("other_versions", "caution", str(target), versions))
+    return found

@@ -1,0 +1,153 @@
+"""Plans on disk: written beside the model they run, read with everything in them checked."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ..analyze.race import changes
+from ..core import plan as plans
+from ..core.errors import InputError
+from ..core.plan import Plan, Planned, Proof, Source, sealed
+from ..core.race import Race
+from ..core.types import Failure, Finding, Model, Placement
+from ..measure.cell import Cell
+from .prepare import Limits, cell, derived, find_model
+from .request import Request
+from .survey import survey
+from .tune import Tuned
+
+SUFFIX = ".plan.json"
+
+
+def write(path: str, tuned: Tuned, request: Request, asked: str, limits: Limits) -> Plan:
+    """The winner of a race as a plan at `path`. The model that really runs is copied beside it where edgewise made it;
+    what the user gave stays where it is, and what is built in is named."""
+    assert tuned.cell is not None
+    place, original = Path(path), request.models[0]
+    target = tuned.cell.task.placement.targets[0]
+    runs = derived(original, target, request.machine, replace(limits, calibration=tuned.calibration))
+    try:
+        place.resolve().parent.mkdir(parents=True, exist_ok=True)
+        source = _source(place, runs, original, asked)
+        plan = sealed(
+            Plan(
+                plans.VERSION,
+                "single",
+                "",
+                datetime.now(UTC).isoformat(timespec="seconds"),
+                Planned(
+                    original.label,
+                    source,
+                    runs.recipe,
+                    runs.parent,
+                    tuned.preprocess or (str(original.preprocess) if original.preprocess else None),
+                    tuned.classes,
+                    tuple(sorted((name, tuple(shape)) for name, shape in limits.shapes.items())),
+                ),
+                Placement.single(target),
+                tuned.cell.task.scenario,
+                request.machine.id,
+                request.machine.label,
+                tuned.cell.versions,
+                tuned.race.wanted,
+                _proof(tuned.race),
+            )
+        )
+        part = place.with_name(f"{place.name}.{os.getpid()}.part")
+        part.write_text(plans.dumps(plan), encoding="utf-8")
+        part.replace(place)
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written: {error.strerror}", "name another file: -o best.plan.json"
+        ) from None
+    return plan
+
+
+def _source(place: Path, runs: Model, original: Model, asked: str) -> Source:
+    file = Path(runs.path)
+    if runs.digest != original.digest:
+        beside = place.with_name(place.name.removesuffix(".json").removesuffix(".plan") + ".plan.onnx")
+        shutil.copyfile(file, beside)
+        return Source("beside", beside.name, _sha256(beside), runs.digest)
+    if os.path.exists(asked):
+        relative = os.path.relpath(file.resolve(), place.resolve().parent)
+        return Source("file", relative, _sha256(file), runs.digest)
+    return Source("built-in", asked, _sha256(file), runs.digest)
+
+
+def _proof(race: Race) -> Proof:
+    def beside(role: str) -> tuple[str | None, tuple[float, float, float] | None]:
+        found = next((each for each in race.final if role in each.roles), None)
+        return (str(found.task.placement), found.ratio) if found else (None, None)
+
+    than, ratio = beside("baseline")
+    second, its = beside("runner-up")
+    winner = race.winner
+    return Proof(
+        race.p50_ns,
+        than or "",
+        ratio,
+        second,
+        its,
+        len(race.entries),
+        race.gain,
+        race.error_rate,
+        winner.peak_bytes if winner else None,
+        winner.loss if winner else None,
+    )
+
+
+def read(path: str) -> Plan:
+    try:
+        if Path(path).stat().st_size > plans.LARGEST_BYTES:
+            raise InputError(f"{path} is not a plan: it is larger than any", "edgewise tune MODEL -o PLAN")
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise InputError(f"the plan {path} cannot be read: {reason}", "edgewise tune MODEL -o PLAN") from None
+    return plans.loads(text, path)
+
+
+def ready(path: str, plan: Plan, limits: Limits) -> tuple[Cell | Failure, list[Finding]]:
+    """A cell that runs the plan here, and what is not as it was when the plan was made."""
+    target = plan.placement.targets[0]
+    machine, (engine,) = survey([target.engine])
+    limits = replace(limits, shapes=dict(plan.model.shapes))
+    model = replace(_model(path, plan, limits), label=plan.model.label)
+    # Nobody compares what comes out with a reference: the race did, and one more process would only take time.
+    made = cell(model, target, plan.scenario, machine, replace(engine, computes=False), limits)
+    return made, changes(plan, machine, engine.version)
+
+
+def _model(path: str, plan: Plan, limits: Limits) -> Model:
+    """The model's file, once its digest has been found to be the plan's."""
+    source = plan.model.source
+    hint = "make the plan again: edgewise tune MODEL -o PLAN"
+    if source.kind == "built-in":
+        if os.path.exists(source.path):
+            raise InputError(f"the plan names the built-in {source.path}, and there is a file of that name here", hint)
+        model = find_model(source.path, limits)
+    else:
+        file = Path(path).resolve().parent / source.path
+        if not file.is_file():
+            raise InputError(f"the plan's model {source.path} is not there, seen from {path}", hint)
+        # Before anything parses it.
+        if _sha256(file) != source.sha256:
+            raise InputError(f"{file} is not the model the plan was made for: its SHA-256 differs", hint)
+        model = find_model(str(file), limits)
+    if model.digest != source.digest:
+        raise InputError(f"{source.path} is not the model the plan was made for: its digest differs", hint)
+    return model
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,276 @@
+"""Heats: several candidates alive at once, taking short turns; who is surely worse than the best so far goes home.
+
+The rule is in core/stats/racing.py; why it is this one, in docs/decisions/0011-racing.md.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from statistics import median
+
+from ..analyze import trust
+from ..core.energy import by_meter, whole
+from ..core.race import Status, Wanted, turn_cost
+from ..core.stats.racing import ERROR_RATE, MARGIN, Gap, Seen, Standings, level, side
+from ..core.types import Measurement
+from ..measure.cell import Cell
+from ..measure.energy import Metered, least_s
+from ..store.db import Store
+from .compare import Side, shared_cores
+
+# One of them is the best so far. More alive at once would share the caches and the memory of a small device.
+GROUP = 6
+TURN_NS = 5_000_000
+# Turns of a heat: first to see who is far off, then to tell close ones apart.
+SCREENING_TURNS, CLOSE_TURNS = 20, 40
+# Slow models get fewer turns than that, but never fewer than can show a spread.
+LONGEST_TURNS_S = 4.0
+FEWEST_TURNS = 3
+WARMUP_NS = 200_000_000
+# All of a side's turns above all of the best's, by this factor: further turns would only say it again.
+HOPELESS = 1.5
+# A meter's window: as long as it needs, within reason.
+METERED_S, LONGEST_METERED_S = 1.0, 10.0
+
+Progress = Callable[[int, Sequence["Contender"], int], None]
+
+
+class Contender:
+    """A candidate in the race. It is in while `status` is None."""
+
+    def __init__(self, number: int, cell: Cell, store: Store) -> None:
+        self.number = number
+        self.cell = cell
+        self.side = Side(cell, store, "race")
+        self.status: Status | None = None
+        self.heat: int | None = None
+        self.reason = ""
+        self.looks = 0
+
+    @property
+    def name(self) -> str:
+        return str(self.cell.task.placement)
+
+    @property
+    def measured(self) -> Measurement:
+        return self.side.measured()
+
+    def energy_uj(self, start: int | None = None) -> tuple[float, str] | None:
+        """Of one inference beyond idling (all of it for a declared power), and who says so; of one start, or all."""
+        chosen = [e for e in self.side.energies if start is None or e.start == start]
+        used = by_meter(chosen, self.cell.task.scenario.batch)
+        found = whole(used, self.cell.task.placement.targets[0].device) or next(iter(used), None)
+        if found is None:
+            return None
+        joules = found.active_uj if found.active_uj is not None and found.active_uj > 0 else found.total_uj
+        return None if joules is None else (joules, found.source)
+
+
+class Heats:
+    """The race: heat after heat, each in fresh processes, everything saved as it comes."""
+
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        store: Store,
+        wanted: Wanted,
+        progress: Progress,
+        *,
+        meters: Sequence[Metered] = (),
+        starts: int = 5,
+        group: int = GROUP,
+        error_rate: float = ERROR_RATE,
+        seed: int = 0,
+    ) -> None:
+        self.contenders = [Contender(number, cell, store) for number, cell in enumerate(cells)]
+        self.heats = 0
+        self.seen: list[Seen] = []
+        self.standings = Standings(())
+        self.best: Contender | None = None
+        self._wanted, self._progress, self._meters = wanted, progress, meters
+        self._starts, self._group, self._error_rate = starts, max(2, group), error_rate
+        self._order = random.Random(seed)
+
+    @property
+    def alive(self) -> list[Contender]:
+        return [c for c in self.contenders if c.status is None]
+
+    def screen(self) -> None:
+        """Everybody once, in groups, each beside the best so far."""
+        waiting = list(self.contenders)
+        while waiting:
+            count = self._group - (self.best is not None)
+            fresh, waiting = waiting[:count], waiting[count:]
+            self.heat(([self.best] if self.best else []) + fresh, SCREENING_TURNS)
+            self.judge(fresh)
+        self.judge(self.alive)
+
+    def decide(self) -> None:
+        """Further starts for those that may still be better than the best by more than the margin, until none may or
+        all have had theirs."""
+        while self.best is not None and (close := self._close()):
+            chosen = [self.best, *close[: self._group - 1]]
+            self.heat(chosen, CLOSE_TURNS)
+            self.judge(chosen)
+
+    def _close(self) -> list[Contender]:
+        """Whom another start may tell from the best: fewest starts first, then the nearest."""
+        found = [
+            (len(c.side.starts), gap.estimate if (gap := self.gap(c)) else 0.0, c.number)
+            for c in self.alive
+            if c is not self.best and len(c.side.starts) < self._starts and self.gain(c) > MARGIN
+        ]
+        return [self.contenders[number] for *_, number in sorted(found)]
+
+    def gap(self, contender: Contender) -> Gap | None:
+        """How far behind the best."""
+        return self.standings.gap(contender.number, self.best.number) if self.best else None
+
+    def gain(self, contender: Contender) -> float:
+        """By what share it may cost less than the best, at the level at which it would be sent home."""
+        gap = self.gap(contender)
+        return math.inf if gap is None else 1 - math.exp(min(0.0, gap.low(self._level(max(contender.looks, 1)))))
+
+    def judge(self, those: Sequence[Contender]) -> None:
+        """Find the best so far, and send home who is surely worse."""
+        self.standings = Standings(self.seen)
+        number = self.standings.first(c.number for c in self._reachable())
+        self.best = None if number is None else self.contenders[number]
+        self._send_home(those)
+
+    def _send_home(self, those: Sequence[Contender]) -> None:
+        for c in those:
+            gap = self.gap(c)
+            if c.status is None and c is not self.best and gap is not None:
+                c.looks += 1
+                if gap.low(self._level(c.looks)) > 0:
+                    self.out(c, "slower", "")
+
+    def _reachable(self) -> list[Contender]:
+        """Of those in the race, whom a chain of heats connects with the latest."""
+        last = next((s.who for s in reversed(self.seen) if self.contenders[s.who].status is None), None)
+        return [c for c in self.alive if last is not None and self.standings.gap(c.number, last) is not None]
+
+    def _level(self, look: int) -> float:
+        return level(len(self.contenders), look, self._error_rate)
+
+    def out(self, contender: Contender, status: Status, reason: str) -> None:
+        contender.status, contender.heat, contender.reason = status, self.heats, reason
+
+    def without(self, those: Sequence[Contender], status: Status, reason: str) -> None:
+        """These may not win after all. Who went home only for being slower is judged again: it may be the best now."""
+        for c in those:
+            if c.status in (None, "slower"):
+                self.out(c, status, reason)
+        for c in self.contenders:
+            if c.status == "slower":
+                c.status = c.heat = None
+        self.best = None
+        self.judge(self.alive)
+
+    def learn(self, fresh: Heats) -> None:
+        """What others measured afresh beside the best counts too: who is surely worse by now goes home."""
+        numbers = {c.cell.task: c.number for c in self.contenders}
+        for s in fresh.seen:
+            # One that was no candidate still ties the others together.
+            who = numbers.get(fresh.contenders[s.who].cell.task, -1 - s.who)
+            self.seen.append(replace(s, heat=self.heats + s.heat, who=who))
+        self.heats += fresh.heats
+        self.standings = Standings(self.seen)
+        met = {c.cell.task for c in fresh.contenders}
+        self._send_home([c for c in self.alive if c.cell.task in met])
+
+    def heat(self, chosen: Sequence[Contender], turns: int, *, all_turns: bool = False) -> None:
+        """One fresh set of processes. Who is far off need not take all turns, unless they are asked for."""
+        self.heats += 1
+        self._progress(self.heats, chosen, 0)
+        costs: dict[int, list[float]] = {c.number: [] for c in chosen}
+        with ExitStack() as stack:
+            cores = shared_cores([c.cell for c in chosen], self.heats)
+            for c in chosen:
+                c.side.enter(stack, cores)
+            # Loading is not timed against the others, so they may load together.
+            for c in chosen:
+                c.side.begin()
+            for c in chosen:
+                c.side.open()
+                self._admit(c)
+            for c in chosen:
+                if c.status is None:
+                    c.side.warm_up(WARMUP_NS)
+            running = self._standing(chosen)
+            deadline = time.monotonic() + LONGEST_TURNS_S
+            for number in range(turns):
+                for c in self._order.sample(running, len(running)):
+                    c.side.turn(TURN_NS)
+                    if c.side.failure is None:
+                        costs[c.number].append(turn_cost(c.side.rounds[-1], c.cell.task.scenario, self._wanted.prefer))
+                running = self._standing(running)
+                self._progress(self.heats, chosen, number + 1)
+                if number + 1 >= FEWEST_TURNS:
+                    if time.monotonic() > deadline:
+                        break
+                    running = running if all_turns else self._hopeful(running, costs)
+            if self._wanted.prefer == "energy":
+                for c in self._standing(chosen):
+                    c.side.turn(int(max(METERED_S, least_s(self._meters, LONGEST_METERED_S)) * 1e9), self._meters)
+            for c in self._standing(chosen):
+                self._admit(c)
+        self._record(self._standing(chosen), costs)
+
+    def _admit(self, c: Contender) -> None:
+        """Whether it answers right and fits: known before the first turn, and asked again after the last."""
+        bound = self._wanted.memory_bytes
+        peak = c.measured.peak_bytes
+        if c.side.failure is None and trust.wrong(c.measured):
+            self.out(c, "wrong", "")
+        elif c.side.failure is None and bound is not None and peak is not None and peak > bound:
+            self.out(c, "memory", "")
+        if c.status is not None and c.side.session is not None:
+            c.side.session.worker.pause()
+
+    def _standing(self, those: Sequence[Contender]) -> list[Contender]:
+        for c in those:
+            if c.side.failure is not None and c.status is None:
+                self.out(c, "failed", c.side.failure.message)
+        return [c for c in those if c.status is None]
+
+    def _hopeful(self, running: list[Contender], costs: dict[int, list[float]]) -> list[Contender]:
+        """All but those far off: what they took is known, and the others need not wait for them."""
+        if not running:
+            return []
+        best = min(running, key=lambda c: median(costs[c.number]))
+        worst = max(costs[best.number])
+        return [c for c in running if c in (best, self.best) or min(costs[c.number]) <= HOPELESS * worst]
+
+    def _record(self, those: Sequence[Contender], costs: dict[int, list[float]]) -> None:
+        """One number each, relative to one that took all turns."""
+        those = [c for c in those if costs[c.number]]
+        if not those:
+            return
+        first = max(those, key=lambda c: (len(costs[c.number]), c is self.best))
+        self.seen.append(Seen(self.heats, first.number, 0.0))
+        for c in those:
+            if c is not first:
+                found = self._seen(c, first, costs)
+                if found is not None:
+                    self.seen.append(found)
+
+    def _seen(self, c: Contender, first: Contender, costs: dict[int, list[float]]) -> Seen | None:
+        if self._wanted.prefer == "memory":
+            peaks = [each.side.starts[-1].peak_bytes for each in (c, first)]
+            return Seen(self.heats, c.number, math.log(peaks[0] / peaks[1])) if peaks[0] and peaks[1] else None
+        if self._wanted.prefer == "energy":
+            used = [each.energy_uj(len(each.side.starts) - 1) for each in (c, first)]
+            return Seen(self.heats, c.number, math.log(used[0][0] / used[1][0])) if used[0] and used[1] else None
+        return side(self.heats, c.number, costs[c.number], costs[first.number])
+
+    def close(self) -> None:
+        """Nothing is added from here on."""
+        for c in self.contenders:
+            c.side.result()

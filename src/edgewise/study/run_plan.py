@@ -1,0 +1,65 @@
+"""A plan executed: a worker opens it once and runs what the user gives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from ..core.errors import InputError
+from ..core.records import from_json, to_json
+from ..data import files
+from ..measure.cell import Cell, Session
+from ..measure.executing import Executed
+
+# Long enough to be cheap, short enough for progress.
+_PART_S = 1.0
+
+
+def images_in(folder: str) -> list[str]:
+    """Every picture of a folder and of those inside, in the order of their names."""
+    place = Path(folder)
+    if not place.is_dir():
+        raise InputError(f"{folder} is not a folder", "name files: edgewise run PLAN IMAGE…")
+    found = sorted(str(file) for file in place.rglob("*") if file.suffix.lower() in files.SUFFIXES and file.is_file())
+    if not found:
+        raise InputError(f"{folder} holds no picture ({', '.join(files.SUFFIXES)})")
+    return found
+
+
+def run_plan(
+    cell: Cell,
+    preprocess: str | None,
+    inputs: Sequence[str],
+    *,
+    top: int = 5,
+    output: str | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Iterator[Executed]:
+    """What became of each input, in order; without any, of seeded noise. `output` keeps all outputs in an .npz."""
+    for path in inputs:
+        if not Path(path).is_file():
+            raise InputError(f"there is no file {path}")
+    with Session(cell) as session:
+        session.open()
+        worker = session.worker
+        worker.call("prepare_execution", model=to_json(cell.model), preprocess=preprocess)
+        keep = output is not None
+        if not inputs:
+            yield from _some(worker.call("execute", inputs=[], top=top, keep=keep))
+        done, batch = 0, cell.task.scenario.batch
+        count = batch
+        while done < len(inputs):
+            begin = time.monotonic()
+            part = [str(Path(path).resolve()) for path in inputs[done : done + count]]
+            found = _some(worker.call("execute", inputs=part, top=top, keep=keep))
+            done += len(part)
+            progress(done)
+            yield from found
+            count = batch * max(1, int(2 * count * min(1.0, _PART_S / max(time.monotonic() - begin, 1e-6)) / batch))
+        if output is not None:
+            worker.call("save_executed", path=str(Path(output).resolve()))
+
+
+def _some(found: Sequence[object]) -> list[Executed]:
+    return [from_json(Executed, each) for each in found]

@@ -1,0 +1,36 @@
+"""`edgewise support`, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+
+def edgewise(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "edgewise", *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_every_operator_has_a_verdict_and_the_engine_keeps_its_word(tiny_onnx: Path) -> None:
+    done = edgewise("support", str(tiny_onnx), "--on", "ort", "--json")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["supports"]
+    assert {verdict["verdict"] for verdict in found["verdicts"]} == {"supported"}
+    assert {"Conv", "Relu", "Gemm"} <= {verdict["operator"] for verdict in found["verdicts"]}
+    assert len(found["partitions"]) == 1 and found["ran_on"] and found["error"] < 1e-6
+
+
+def test_an_imitated_npu_fragments_the_model_and_a_wrong_operator_is_found(tiny_onnx: Path) -> None:
+    wrong = "null:cpu:fp32{over=ort,wrong=Gemm}"
+    done = edgewise("support", str(tiny_onnx), "--on", "null:npu{refuse=Relu}", "--on", wrong)
+    assert done.returncode == 0, done.stderr
+    assert "9 pieces" in done.stdout and "did not run, as told" in done.stdout
+    assert "Gemm (gemm_12) is computed wrongly" in done.stdout
+
+
+def test_a_device_that_is_not_there_is_one_failure_among_answers(tiny_onnx: Path) -> None:
+    done = edgewise("support", str(tiny_onnx), "--on", "ort", "--on", "ort:npu")
+    assert done.returncode != 0
+    assert "ort has no device 'npu' here; it has cpu" in done.stdout
+    assert "Conv" in done.stdout

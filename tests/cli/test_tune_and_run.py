@@ -1,0 +1,117 @@
+"""`edgewise tune` and `edgewise run` as a user types them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from edgewise.cli import _main
+from edgewise.core.plan import Plan
+from edgewise.study.plans import read
+
+FAST, SLOW = "null:cpu:fp32@1{latency=300us,wait=sleep}", "null:cpu:fp32@1{latency=2ms,wait=sleep}"
+
+
+def _edgewise(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "edgewise", *argv]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory, tiny_onnx: Path) -> tuple[Path, str, Plan]:
+    """A folder, what `tune` printed in it, and the plan it left there."""
+    folder = tmp_path_factory.mktemp("tuned")
+    on = ("--on", FAST, "--on", SLOW, "--on", "null@1{fail=load}", "--against", SLOW, "--starts", "2")
+    done = _edgewise(folder, "tune", str(tiny_onnx), *on, "-o", "best.plan.json", "--save", "lab.db")
+    assert done.returncode == 0, done
+    return folder, done.stdout, read(str(folder / "best.plan.json"))
+
+
+def test_tune_says_who_won_how_surely_and_what_was_not_tried(tuned: tuple[Path, str, Plan]) -> None:
+    _, out, plan = tuned
+    assert str(plan.placement) == FAST
+    lines = [line for line in out.splitlines() if "null:cpu" in line]
+    assert FAST in lines[0] and " won " in lines[0]
+    assert SLOW in lines[1] and "slower, heat 1" in lines[1]
+    assert "error rate 5.0 %" in out
+    assert f"as fast as {SLOW} as installed" in out
+    assert "not tried: " in out
+    assert "Did not run" in out and "null was told to fail at load" in out
+    assert "Plan written to best.plan.json" in out
+
+
+def test_run_executes_the_plan(tuned: tuple[Path, str, Plan], tmp_path: Path) -> None:
+    folder, *_ = tuned
+    picture, feeds = tmp_path / "picture.png", tmp_path / "feeds.npz"
+    Image.fromarray(np.full((40, 60, 3), 99, np.uint8)).save(picture)
+    shape = json.loads(_edgewise(folder, "inspect", "tiny", "--json").stdout)["model"]["inputs"][0]["shape"]
+    sizes = [1, *shape[1:]]
+    np.savez(feeds, input=np.zeros(sizes, np.float32))
+    ways = ("--preprocess", f"unit(resize={sizes[2]}, crop={sizes[3]})")
+    done = _edgewise(folder, "run", "best.plan.json", str(picture), str(feeds), *ways, "-o", "out.npz", "--json")
+    assert done.returncode == 0, done
+    said = json.loads(done.stdout)
+    assert [Path(each["input"]).name for each in said["results"]] == ["picture.png", "feeds.npz"]
+    assert all(each["latency_ns"] >= 300_000 for each in said["results"])
+    assert said["findings"] == []
+    with np.load(folder / "out.npz") as kept:
+        assert all(kept[name].shape[0] == 2 for name in kept.files)
+    plain = _edgewise(folder, "run", "best.plan.json")
+    assert plain.returncode == 0, plain
+    assert "seeded noise: " in plain.stdout
+
+
+def test_run_refuses_what_it_cannot_run(tuned: tuple[Path, str, Plan], tmp_path: Path) -> None:
+    folder, *_ = tuned
+    text, feeds = tmp_path / "picture.png", tmp_path / "feeds.npy"
+    text.write_text("not a picture")
+    np.save(feeds, np.zeros((2, 2), np.float32))
+    plan = str(folder / "best.plan.json")
+    for given, message in (
+        ((str(text), "--preprocess", "unit"), "cannot be read as a picture"),
+        ((str(feeds),), "and tiny takes float32"),
+        ((str(tmp_path / "nothing.png"),), "there is no file"),
+        (("--data", str(feeds)), "is not a folder"),
+    ):
+        done = _edgewise(folder, "run", plan, *given)
+        assert done.returncode == 2, done
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("--prefer", "beauty"), "--prefer is one of latency, throughput, energy, memory"),
+        (("--max-p90", "10ms", "--max-p99", "20ms"), "one percentile can be bounded at a time"),
+        (("--max-p90", "soon"), "is not a bound"),
+        (("--max-loss", "0"), "--max-loss is a number of points"),
+        (("--starts", "1"), "at least two sets of processes"),
+    ],
+)
+def test_bad_wishes_are_refused_before_anything_runs(
+    argv: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _main(["tune", "tiny", *argv]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_loss_cannot_be_bounded_without_images(
+    tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["tune", str(tiny_onnx), "--on", FAST, "--against", SLOW, "--max-loss", "1", "--save", str(tmp_path / "s")]
+    assert _main(asked) == 2
+    assert "--max-loss needs labelled images" in capsys.readouterr().err
+
+
+def test_no_winner_is_no_plan(tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["tune", str(tiny_onnx), "--on", FAST, "--against", SLOW, "--max-memory", "1MB", "--starts", "2"]
+    assert _main([*asked, "-o", str(tmp_path / "p.json"), "--save", str(tmp_path / "lab.db")]) == 6
+    assert "no candidate runs, answers right and keeps every bound" in capsys.readouterr().out
+    assert not (tmp_path / "p.json").exists()

@@ -1,0 +1,151 @@
+"""Evidence from stores: the newest of everything, measured alone before raced, over several machines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgewise.analyze.evidence import Costed
+from edgewise.core.errors import EdgewiseError, StoreError
+from edgewise.core.evaluation import Answers, Evaluation
+from edgewise.core.roofs import Roof, Roofs
+from edgewise.core.text import parse_placement, parse_scenario
+from edgewise.core.types import Cluster, Failure, Machine, Ran, Round, Start, Task
+from edgewise.model.cost import Cost
+from edgewise.store.db import Store
+from edgewise.store.evaluations import Evaluations
+from edgewise.store.kept import Kept
+from edgewise.study.evidence import gather
+
+OLD, NEW = (("engine", "1.0"),), (("engine", "2.0"),)
+
+
+def task(target: str = "null:cpu", label: str = "resnet50") -> Task:
+    return Task(f"digest of {label}", parse_placement(target), parse_scenario("single"))
+
+
+def machine(name: str) -> Machine:
+    return Machine(name, f"machine {name}", "Linux", "a CPU", (), (Cluster("cpu", (0,)),))
+
+
+def put(
+    store: Store,
+    sample_ns: int | None,
+    *,
+    of: Task | None = None,
+    study: str = "bench",
+    on: str = "m",
+    versions: tuple[tuple[str, str], ...] = OLD,
+    finish: bool = True,
+) -> None:
+    """A measurement of one sample, or where there is none a failure."""
+    of = of or task()
+    store.save_machine(machine(on))
+    number = store.begin(of, on, versions, "", "resnet50", study)
+    if sample_ns is None:
+        store.finish(number, Failure.of(StoreError("told to fail"), of, on, "load", "resnet50"))
+        return
+    store.add(number, Start(0, 1, 1, None, Ran()))
+    store.add(number, Round(0, False, 0, sample_ns, (sample_ns,)))
+    if finish:
+        store.finish(number)
+
+
+def found(*paths: Path) -> tuple[list[int], list[str]]:
+    evidence = gather([str(path) for path in paths])
+    return [m.samples_ns[0] for m in evidence.measurements], [f.message for f in evidence.failures]
+
+
+def test_the_newest_counts_for_each_version(tmp_path: Path) -> None:
+    with Store(tmp_path / "a.db") as store:
+        put(store, 1)
+        put(store, 2)
+        put(store, 3, versions=NEW)
+        put(store, 4, finish=False)
+        put(store, 5, study="compare")
+    assert found(tmp_path / "a.db") == ([2, 3], [])
+
+
+def test_measured_alone_goes_before_raced(tmp_path: Path) -> None:
+    with Store(tmp_path / "a.db") as store:
+        put(store, 1)
+        put(store, 2, study="race")
+        put(store, 3, of=task("null:npu"), study="race")
+    assert found(tmp_path / "a.db") == ([1, 3], [])
+
+
+def test_a_failure_counts_until_it_was_measured_since(tmp_path: Path) -> None:
+    with Store(tmp_path / "a.db") as store:
+        put(store, None)
+        put(store, 1)
+        put(store, 2, of=task("null:npu"))
+        put(store, None, of=task("null:npu"))
+    assert found(tmp_path / "a.db") == ([1], ["told to fail"])
+
+
+def test_a_failure_in_a_race_does_not_undo_what_was_measured_alone(tmp_path: Path) -> None:
+    with Store(tmp_path / "a.db") as store:
+        put(store, 1)
+        put(store, None, study="race")
+    assert found(tmp_path / "a.db") == ([1], [])
+
+
+def test_a_failure_of_another_version_stands_beside_what_was_measured(tmp_path: Path) -> None:
+    with Store(tmp_path / "a.db") as store:
+        put(store, 1)
+        put(store, None, versions=NEW)
+    assert found(tmp_path / "a.db") == ([1], ["told to fail"])
+
+
+def test_several_stores_are_one_evidence(tmp_path: Path) -> None:
+    for name in ("here", "there"):
+        with Store(tmp_path / f"{name}.db") as store:
+            put(store, len(name), on=name)
+    paths = [str(tmp_path / "here.db"), str(tmp_path / "there.db"), str(tmp_path / "here.db")]
+    evidence = gather(paths)
+    assert {m.machine for m in evidence.measurements} == set(evidence.machines) == {"here", "there"}
+    assert len(evidence.measurements) == 2
+    assert evidence.published == {"resnet50": pytest.approx(0.7613)}
+
+
+def test_evaluations_and_kept_records_come_along(tmp_path: Path) -> None:
+    with Store(tmp_path / "a.db") as store:
+        store.save_machine(machine("m"))
+        evaluations = Evaluations(store)
+        asked = Evaluation("s", parse_placement("null"), "m", OLD, "d", 1, "p", "unit()", ("a",), (), "net", "data")
+        for complete in (True, False, True):
+            number = evaluations.begin(asked)
+            evaluations.add(number, Answers((0,), ((0,),), (1.0,), 1, 1, 1, 1, 1))
+            if complete:
+                evaluations.finish(number)
+        for batch in (8, 1, 4):
+            Kept(store).keep("cost", f"s {batch}", Costed("s", "net", batch, Cost((), (), 17, batch, 0, 0)))
+        Kept(store).keep("roofs", "m cpu", Roofs("m", "cpu", 2, (Roof("memory", "DRAM", 1e10, 9e9, "copy"),)))
+    evidence = gather([str(tmp_path / "a.db")])
+    assert [e.label for e in evidence.evaluations] == ["net"]
+    assert evidence.measurements == ()
+    assert evidence.costs["s"].batch == 1
+    assert [roofs.device for roofs in evidence.roofs] == ["cpu"]
+
+
+def test_nothing_to_report_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    with Store(tmp_path / "empty.db"):
+        pass
+    with Store(tmp_path / "failed.db") as store:
+        put(store, None)
+    with Store(tmp_path / "running.db") as store:
+        put(store, 1, finish=False)
+    (tmp_path / "text.db").write_text("this is not a database at all")
+    for name, words in (
+        ("empty", "no complete"),
+        ("failed", "told to fail"),
+        ("running", "no complete"),
+        ("text", "not a"),
+    ):
+        with pytest.raises(StoreError, match=words) as refused:
+            gather([str(tmp_path / f"{name}.db")])
+        assert refused.value.hint
+    with pytest.raises(EdgewiseError, match="no store"):
+        gather([str(tmp_path / "none.db")])
+    assert not (tmp_path / "none.db").exists()

@@ -1,0 +1,169 @@
+"""Races on the null engine: the planted winner is found, losers leave early, what goes wrong costs one candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgewise.analyze import race as analysis
+from edgewise.core.errors import InputError, Unavailable
+from edgewise.core.race import Race, Wanted
+from edgewise.core.types import Measurement, Scenario
+from edgewise.measure.energy import find_meters
+from edgewise.report.sentences import sentence
+from edgewise.store.db import Store
+from edgewise.store.kept import Kept
+from edgewise.study import race as heats
+from edgewise.study.candidates import candidates, not_tried
+from edgewise.study.prepare import Limits
+from edgewise.study.request import Request, request
+from edgewise.study.tune import Tuned, Tuning, tune
+from edgewise.system.machine import usable_cores
+
+FAST, SLOW = "null@1{latency=500us,wait=sleep}", "null@1{latency=2ms,wait=sleep}"
+MIDDLE = "null@1{latency=1ms,wait=sleep}"
+
+
+@pytest.fixture(scope="module")
+def asked(tiny_onnx: Path) -> Request:
+    return request((str(tiny_onnx),), ("null",), (), [Scenario()], Limits(timeout_s=20.0))
+
+
+@pytest.fixture
+def store(tmp_path: Path, asked: Request) -> Iterator[Store]:
+    with Store(tmp_path / "lab.db") as opened:
+        opened.save_machine(asked.machine)
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heats, "WARMUP_NS", 5_000_000)
+    monkeypatch.setattr(heats, "SCREENING_TURNS", 8)
+    monkeypatch.setattr(heats, "CLOSE_TURNS", 8)
+    monkeypatch.setattr(heats, "METERED_S", 0.05)
+
+
+@pytest.fixture
+def run(asked: Request, store: Store) -> Callable[..., Tuned]:
+    def go(*on: str, against: str = SLOW, starts: int = 2, **wanted: object) -> Tuned:
+        meters = find_meters(2_000_000) if wanted.get("prefer") == "energy" else ()
+        tuning = Tuning(Wanted(**wanted), on, against=against, starts=starts)  # type: ignore[arg-type]
+        return tune(asked, tuning, store, lambda what, detail: None, meters)
+
+    return go
+
+
+def _statuses(race: Race) -> dict[str, str]:
+    return {str(e.task.placement).partition("{")[2].partition(",")[0]: e.status for e in race.entries}
+
+
+def test_the_fastest_wins_and_the_loser_leaves_after_one_start(run: Callable[..., Tuned], store: Store) -> None:
+    tuned = run(SLOW, FAST, MIDDLE)
+    race = tuned.race
+    assert _statuses(race) == {"latency=500us": "won", "latency=1ms": "slower", "latency=2ms": "slower"}
+    assert race.entries[0].status == "won"
+    slow = race.entries[-1]
+    assert (slow.starts, slow.heat) == (1, 1)
+    assert slow.ratio is not None
+    assert slow.ratio[1] == pytest.approx(4, rel=0.3)
+    assert race.gain == 0
+    # Measured afresh beside the baseline, in processes of its own.
+    (against,) = [beside for beside in race.final if "baseline" in beside.roles]
+    assert against.ratio is not None
+    assert 2.5 < against.ratio[1] < 5
+    assert race.p50_ns is not None
+    assert race.p50_ns[1] == pytest.approx(500_000, rel=0.6)
+    # Every turn is in the store, apart from what was measured alone; and so is the race.
+    saved = [result for *_, result in store.results("race")]
+    assert len(saved) == 6
+    assert all(isinstance(result, Measurement) and result.measured for result in saved)
+    assert not list(store.results("bench"))
+    assert list(Kept(store).all("race", Race)) == [race]
+
+
+def test_what_crashes_hangs_or_is_refused_costs_one_candidate(run: Callable[..., Tuned], asked: Request) -> None:
+    bad = ("null@1{crash=load}", "null@1{fail=run,at=4}", "null:gpu")
+    race = run(FAST, SLOW, *bad).race
+    assert [entry.status for entry in race.entries] == ["won", "slower", "failed", "failed", "failed"]
+    assert all(entry.failure is not None and entry.failure.message for entry in race.entries[2:])
+
+
+def test_a_candidate_that_hangs_is_given_up(asked: Request, store: Store) -> None:
+    impatient = replace(asked, limits=replace(asked.limits, timeout_s=2.0))
+    tuning = Tuning(on=(FAST, "null@1{hang=load}"), against=SLOW, starts=2)
+    race = tune(impatient, tuning, store, lambda what, detail: None).race
+    assert [entry.status for entry in race.entries] == ["won", "failed"]
+    assert "did not come back" in race.entries[1].reason
+
+
+def test_near_ties_are_called_ties(run: Callable[..., Tuned]) -> None:
+    race = run("null@1{latency=500us}", "null@1{latency=501us}", against="null@1{latency=500us}").race
+    assert [entry.status for entry in race.entries] == ["won", "tied"]
+    assert race.entries[1].starts == 2
+    assert race.gain > 0
+    (said, *_) = [f for f in analysis.run(race).findings if f.code == "race_tied"]
+    assert "cannot be told from it" in sentence(said)
+    assert "error rate 5.0 %" in sentence(said)
+
+
+def test_a_percentile_is_certified_or_refuted(run: Callable[..., Tuned], monkeypatch: pytest.MonkeyPatch) -> None:
+    race = run(FAST, SLOW, percentile=(0.5, 10e6)).race
+    assert race.winner is not None
+    assert "race_certified" in {f.code for f in analysis.run(race).findings}
+    # Whose median is above the bound takes all slower ones with it.
+    tuned = run(FAST, SLOW, percentile=(0.9, 100e3))
+    assert tuned.cell is None
+    assert _statuses(tuned.race) == {"latency=500us": "late", "latency=2ms": "late"}
+    assert analysis.run(tuned.race).findings[0].code == "no_winner"
+
+
+def test_memory_can_be_bounded_and_preferred(run: Callable[..., Tuned]) -> None:
+    # The process that loads a library as well is the larger, and here the faster one.
+    large = "null@1{over=ort}"
+    race = run(large, MIDDLE, prefer="memory").race
+    assert _statuses(race) == {"over=ort}": "slower", "latency=1ms": "won"}
+    peaks = [entry.peak_bytes for entry in race.entries]
+    assert peaks[0] and peaks[1]
+    race = run(large, MIDDLE, memory_bytes=(peaks[0] + peaks[1]) // 2).race
+    assert _statuses(race) == {"over=ort}": "memory", "latency=1ms": "won"}
+    (out,) = [f for f in analysis.run(race).findings if f.code == "race_out_of_bounds"]
+    assert "1 out: they take more than" in sentence(out)
+
+
+def test_energy_from_a_declared_power_is_called_an_estimate(run: Callable[..., Tuned]) -> None:
+    race = run(FAST, SLOW, prefer="energy").race
+    winner = race.winner
+    assert winner is not None
+    assert "500us" in str(winner.task.placement)
+    assert winner.energy_source == "estimate"
+    assert winner.energy_uj is not None
+    assert winner.energy_uj > 1000  # 2 W for half a millisecond, and what sleeping takes longer
+    assert "race_estimated" in {f.code for f in analysis.run(race).findings}
+
+
+def test_throughput_races_copies_too(asked: Request) -> None:
+    found = candidates(asked, (FAST,), (), "throughput", Scenario())
+    cores = len(usable_cores(asked.machine))
+    assert [str(c.scenario) for c in found] == ["single", *([f"concurrent(n={cores})"] if cores > 1 else [])]
+
+
+def test_filters_choose_among_the_defaults_and_targets_in_full_stand_for_themselves(tiny_onnx: Path) -> None:
+    wanted = request((str(tiny_onnx),), ("ort", "null"), (), [Scenario()], Limits())
+
+    def names(*on: str, precision: tuple[str, ...] = ()) -> set[str]:
+        return {str(c.placement) for c in candidates(wanted, on, precision, "latency", Scenario())}
+
+    every = names("ort")
+    assert {"ort:cpu:fp32@1", "ort:cpu:int8@1"} <= every
+    assert names("ort:cpu:int8") == {name for name in every if ":int8" in name}
+    assert names("ort", precision=("fp32",)) == {name for name in every if ":fp32" in name}
+    assert names("ort:cpu:fp32@1", FAST) == {"ort:cpu:fp32@1", "null:cpu:fp32@1{latency=500us,wait=sleep}"}
+    with pytest.raises(InputError, match="unknown precision"):
+        names("ort", precision=("int4",))
+    with pytest.raises(Unavailable, match="no target is left"):
+        names("ort:cpu:int8", precision=("fp32",))
+    assert any("batch sizes" in what for what in not_tried(wanted, (), (), "latency", 1))
