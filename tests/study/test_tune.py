@@ -105,7 +105,7 @@ def test_near_ties_are_called_ties(run: Callable[..., Tuned]) -> None:
     assert [entry.status for entry in race.entries] == ["won", "tied"]
     assert race.entries[1].starts == 2
     assert race.gain > 0
-    (said, *_) = [f for f in analysis.run(race).findings if f.code == "race_tied"]
+    (said, *_) = [f for f in analysis.raced(race).findings if f.code == "race_tied"]
     assert "cannot be told from it" in sentence(said)
     assert "error rate 5.0 %" in sentence(said)
 
@@ -113,12 +113,12 @@ def test_near_ties_are_called_ties(run: Callable[..., Tuned]) -> None:
 def test_a_percentile_is_certified_or_refuted(run: Callable[..., Tuned], monkeypatch: pytest.MonkeyPatch) -> None:
     race = run(FAST, SLOW, percentile=(0.5, 10e6)).race
     assert race.winner is not None
-    assert "race_certified" in {f.code for f in analysis.run(race).findings}
+    assert "race_certified" in {f.code for f in analysis.raced(race).findings}
     # Whose median is above the bound takes all slower ones with it.
     tuned = run(FAST, SLOW, percentile=(0.9, 100e3))
     assert tuned.cell is None
     assert _statuses(tuned.race) == {"latency=500us": "late", "latency=2ms": "late"}
-    assert analysis.run(tuned.race).findings[0].code == "no_winner"
+    assert analysis.raced(tuned.race).findings[0].code == "no_winner"
 
 
 def test_memory_can_be_bounded_and_preferred(run: Callable[..., Tuned]) -> None:
@@ -130,7 +130,7 @@ def test_memory_can_be_bounded_and_preferred(run: Callable[..., Tuned]) -> None:
     assert peaks[0] and peaks[1]
     race = run(large, MIDDLE, memory_bytes=(peaks[0] + peaks[1]) // 2).race
     assert _statuses(race) == {"over=ort}": "memory", "latency=1ms": "won"}
-    (out,) = [f for f in analysis.run(race).findings if f.code == "race_out_of_bounds"]
+    (out,) = [f for f in analysis.raced(race).findings if f.code == "race_out_of_bounds"]
     assert "1 out: they take more than" in sentence(out)
 
 
@@ -142,7 +142,7 @@ def test_energy_from_a_declared_power_is_called_an_estimate(run: Callable[..., T
     assert winner.energy_source == "estimate"
     assert winner.energy_uj is not None
     assert winner.energy_uj > 1000  # 2 W for half a millisecond, and what sleeping takes longer
-    assert "race_estimated" in {f.code for f in analysis.run(race).findings}
+    assert "race_estimated" in {f.code for f in analysis.raced(race).findings}
 
 
 def test_throughput_races_copies_too(asked: Request) -> None:

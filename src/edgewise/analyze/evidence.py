@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ..core.evaluation import Evaluation
 from ..core.profile import Profile
+from ..core.race import Race
 from ..core.roofs import Roofs, Traffic
 from ..core.support import Support
 from ..core.types import Failure, Finding, Machine, Measurement, Model, Section
@@ -37,6 +38,7 @@ class Evidence:
     supports: tuple[Support, ...] = ()
     roofs: tuple[Roofs, ...] = ()
     traffic: tuple[Traffic, ...] = ()
+    races: tuple[Race, ...] = ()
     costs: Mapping[str, Costed] = field(default_factory=dict)
     published: Mapping[str, float] = field(default_factory=dict)
 

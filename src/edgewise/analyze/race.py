@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..core.chart import Axis, Chart, Series
 from ..core.plan import Plan
 from ..core.race import Beside, Entry, Race
 from ..core.types import Column, Finding, Machine, Measurement, Scalar, Section
 from . import trust
+from ._figures import machine_label
+from .evidence import Evidence, absent
 
 COLUMNS = (
     Column("model"),
@@ -38,12 +41,45 @@ _WORDS = {
 }
 
 
-def run(race: Race, final: Sequence[Measurement] = ()) -> Section:
+PLACE = 15
+TITLE = "Race"
+_MOST_CHARTS = 8
+
+
+def run(evidence: Evidence) -> Section:
+    """Every race there is evidence of, one below the other."""
+    if not evidence.races:
+        return absent(TITLE, "nobody raced for the best target", "edgewise tune MODEL --save lab.db")
+    rows: list[tuple[object, ...]] = []
+    findings: list[Finding] = []
+    for race in evidence.races:
+        section = raced(race)
+        rows += [(machine_label(evidence, race.machine), *row) for row in section.rows]
+        findings += section.findings
+    charts = tuple(_chart(race) for race in evidence.races[:_MOST_CHARTS])
+    return Section(TITLE, (Column("machine"), *COLUMNS), tuple(rows), tuple(findings), charts)
+
+
+def _chart(race: Race) -> Chart:
+    """From the race's own turns: what each costs over the winner."""
+    told = [entry for entry in race.entries if entry.ratio]
+    ratios = [entry.ratio for entry in told if entry.ratio]
+    series = Series(
+        "cost over the winner's",
+        tuple(_name(entry) for entry in told),
+        tuple(ratio[1] for ratio in ratios),
+        tuple(ratio[0] for ratio in ratios),
+        tuple(ratio[2] for ratio in ratios),
+    )
+    return Chart("bar", f"{race.label}: beside the winner", Axis("target"), Axis("times the cost", "ratio"), (series,))
+
+
+def raced(race: Race, final: Sequence[Measurement] = ()) -> Section:
     """`final` are the measurements of the fresh processes, for what they have to say against themselves."""
     rows = tuple(_cells(entry) for entry in race.entries if entry.starts)
     findings = [*_headline(race), *_bounds(race), *_precision(race), *_notes(race)]
     findings += [found for m in final[:1] for found in trust.findings(m) if found.code not in _OF_ONE_SIDE]
-    return Section("Race", COLUMNS, rows, tuple(findings))
+    return Section(TITLE, COLUMNS, rows, tuple(findings))
 
 
 def _cells(entry: Entry) -> tuple[object, ...]:

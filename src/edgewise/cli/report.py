@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+
+if TYPE_CHECKING:
+    from ..report.content import Report
 
 
 def run(
@@ -34,7 +37,20 @@ def run(
         return
     written = export.write(report, output or f"report{'-' if kind in export.FOLDERS else '.'}{kind}", kind)
     if not json_:
+        _recommended(report)
         _said(written, len(report.drawn), sum(len(d.section.charts) for d in report.drawn), len(report.missing))
+
+
+def _recommended(report: Report) -> None:
+    """What most people open a report for."""
+    import sys
+
+    from ..report import terminal
+
+    out = terminal.console(sys.stdout)
+    findings = [finding for drawn in report.drawn for finding in drawn.section.findings]
+    terminal.draw_findings([finding for finding in findings if finding.code == "recommended"], out)
+    out.print()
 
 
 def _said(written: list[str], sections: int, charts: int, missing: int) -> None:

@@ -51,6 +51,7 @@ def run(
     from ..report import terminal
     from ..store.db import Store
     from ..study import home, plans
+    from ..study.costs import keep_cost
     from ..study.prepare import Limits
     from ..study.request import request
     from ..study.tune import Tuning, tune
@@ -69,6 +70,7 @@ def run(
         meters = find_meters(parse_power(power) if power else None, every=not power) if prefer == "energy" else ()
         store.save_machine(found.machine)
         store.save_model(found.models[0])
+        keep_cost(store, found.models[0], 1, found.limits)
         tuning = Tuning(wanted, on, precision, load, against, question, starts)
         progress, said = Progress(0), ""
 
@@ -87,7 +89,7 @@ def run(
             print(f"hint: {shlex.join(('edgewise', *sys.argv[1:]))}", file=sys.stderr)
             return 130
         progress.done()
-    section = analysis.run(tuned.race, tuned.final)
+    section = analysis.raced(tuned.race, tuned.final)
     path = output or f"{found.models[0].label.replace('/', '-').replace(':', '-')}{plans.SUFFIX}"
     plan = plans.write(path, tuned, found, model, found.limits) if tuned.cell else None
     failures = [entry.failure for entry in tuned.race.entries if entry.failure is not None]

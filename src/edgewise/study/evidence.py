@@ -10,6 +10,7 @@ from ..analyze.evidence import Costed, Evidence
 from ..core.errors import StoreError
 from ..core.evaluation import Evaluation
 from ..core.profile import Profile
+from ..core.race import Race
 from ..core.roofs import Roofs, Traffic
 from ..core.support import Support
 from ..core.types import Failure, Machine, Measurement, Model, Result
@@ -85,6 +86,7 @@ def gather(paths: Sequence[str]) -> Evidence:
         tuple(kept.supports.values()),
         tuple(kept.roofs.values()),
         tuple(kept.traffic.values()),
+        tuple(kept.races.values()),
         kept.costs,
         _published([m.label for m in measurements] + [e.label for _, e in newest] + [m.label for m in models.values()]),
     )
@@ -132,6 +134,7 @@ class _KeptOf:
         self.supports: dict[Hashable, Support] = {}
         self.roofs: dict[Hashable, Roofs] = {}
         self.traffic: dict[Hashable, Traffic] = {}
+        self.races: dict[Hashable, Race] = {}
         self.costs: dict[str, Costed] = {}
 
     def add(self, kept: Kept) -> None:
@@ -143,6 +146,8 @@ class _KeptOf:
             self.roofs[r.machine, r.device, r.threads] = r
         for t in kept.all("traffic", Traffic):
             self.traffic[t.subject, t.placement, t.scenario, t.machine, t.source] = t
+        for race in kept.all("race", Race):
+            self.races[race.label, race.machine, race.wanted] = race
         for c in kept.all("cost", Costed):
             # By subject: the smallest batch, nearest to what one inference costs.
             if c.subject not in self.costs or c.batch <= self.costs[c.subject].batch:
