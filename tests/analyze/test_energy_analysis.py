@@ -201,6 +201,9 @@ def test_a_gpu_that_idles_beside_a_busy_cpu_does_not_win() -> None:
     ranks = dict(zip(column(section, "target"), column(section, "rank"), strict=True))
     assert ranks["torch:cuda.0"] == 1
     assert "no meter covers cpu" in str(said(section, "no_energy")["reason"])
+    # Nor does its reading stand in the table as if it were the CPU's.
+    assert dict(zip(column(section, "target"), column(section, "per_joule"), strict=True))["ort:cpu"] is None
+    assert column(section, "target") == ["torch:cuda.0", "ort:cpu"]
     assert not codes(section) & {"most_efficient", "faster_uses_more"}
 
 

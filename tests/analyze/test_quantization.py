@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from planted import machine, measured, noise
 
 from edgewise.analyze import quantization
@@ -37,6 +38,14 @@ def test_precisions_are_paired_on_the_same_engine_whatever_settings_they_need() 
     assert [f.code for f in section.findings] == ["precision_pays", "precision_costs", "precision_even"]
     assert "int8 is 4.0" in sentence(section.findings[0])
     assert {series.name for series in section.charts[0].series} == {"int8", "bf16", "fp16"}
+
+
+def test_a_drift_leaves_no_claim_and_no_interval() -> None:
+    drifting = measured("ort:cpu:int8@1", noise(1e6, seed=1) * np.linspace(1, 1.5, 1000))
+    section = quantization.run(Evidence({"m": machine()}, measurements=(FP32, drifting)))
+    assert [f.code for f in section.findings] == ["precision_unsure"]
+    assert "but one of the two drifted" in sentence(section.findings[0])
+    assert rows(section)[1]["interval"] is None
 
 
 def test_what_converting_eats_is_said() -> None:

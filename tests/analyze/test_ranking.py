@@ -10,6 +10,7 @@ import pytest
 from planted import machine, measured, noise
 
 from edgewise.analyze import ranking
+from edgewise.analyze._figures import figures
 from edgewise.analyze.evidence import Evidence
 from edgewise.core.energy import Energy
 from edgewise.core.types import Agreement, Finding, Measurement, Section
@@ -57,7 +58,7 @@ def test_the_fastest_need_not_be_the_steadiest_and_is_told_so() -> None:
 
 
 def test_equal_ones_tie_in_everything() -> None:
-    section = run(*(measured(f"ort:cpu@{i + 1}", noise(1e6, 1000 * (i + 1), seed=i)) for i in range(3)))
+    section = run(*(measured(f"ort:cpu@{i + 1}", noise(1e6, 1000 + 200 * i, seed=i)) for i in range(3)))
     for criterion in CRITERIA:
         assert set(places(section, criterion).values()) == {1}, criterion
     assert {finding.code for finding in section.findings} == {"ranked"}
@@ -80,11 +81,29 @@ def test_the_scatter_of_a_few_slow_runs_is_not_unevenness() -> None:
     wins = 0
     for seed in range(40):
         section = run(
-            measured("ort:cpu", noise(1e6, 3000, seed=2 * seed)),
+            measured("ort:cpu", noise(1e6, 6000, seed=2 * seed)),
             measured("openvino:cpu", noise(1e8, 64, seed=2 * seed + 1)),
         )
         wins += places(section, "consistency") != {"ort:cpu": 1, "openvino:cpu": 1}
     assert wins <= 3
+
+
+def test_runs_of_unequal_length_are_not_compared_for_consistency() -> None:
+    """Where the level wanders, more of that is seen in a longer run of the very same thing."""
+    wander = 1 + 0.1 * np.sin(np.linspace(0, np.pi / 2, 4000))
+    long = measured("ort:cpu", noise(1e6, 4000) * wander)
+    short = [measured(f"ort:cpu@{i}", noise(1e6, 1000 + 100 * i, seed=i) * wander[: 1000 + 100 * i]) for i in (1, 2)]
+    section = run(long, *short)
+    assert places(section, "consistency") == {"ort:cpu": None, "ort:cpu@1": 1, "ort:cpu@2": 1}
+    alone = run(long, short[0])
+    assert set(places(alone, "consistency").values()) == {None}
+    assert "most even from part to part of the run: n/a" in sentence(one(alone, "ranked"))
+
+
+def test_a_few_rounds_do_not_make_throughput_certain() -> None:
+    """Sixty runs fit one round: its time per item has no spread, the runs have."""
+    shaky = figures(measured("ort:cpu", noise(1e6, 60, spread=0.4)))
+    assert shaky.per_item.high > 1.1 * shaky.per_item.estimate > 1.2 * shaky.per_item.low
 
 
 def test_two_bursts_prove_nothing_about_consistency_and_four_do() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from planted import machine, measured, noise
 
@@ -11,7 +13,7 @@ from edgewise.analyze.evidence import Costed, Evidence
 from edgewise.core.profile import OpTime, Profile
 from edgewise.core.roofs import Roof, Roofs, Traffic, place
 from edgewise.core.text import parse_placement, parse_scenario, parse_target
-from edgewise.core.types import Section, Task
+from edgewise.core.types import Agreement, Section, Task
 from edgewise.model.cost import Cost, NodeCost
 from edgewise.report.sentences import sentence
 
@@ -44,7 +46,9 @@ NODES = (
     node("add_3", "Add", 1000, read=10**6 // 2, written=10**6 // 2),
 )
 COSTED = Costed("digest of net", "net", 1, Cost(NODES, (), 17, 0, 0, 0))
-MEASURED = measured("ort:cpu:fp32@1", noise(22 * MS))
+FLOPS = sum(each.flops or 0 for each in NODES)
+TIMES = noise(22 * MS)
+MEASURED = measured("ort:cpu:fp32@1", TIMES)
 
 
 def profiled(ops: tuple[OpTime, ...], target: str = "ort:cpu:fp32@1") -> Profile:
@@ -137,6 +141,34 @@ def test_counted_bytes_stand_beside_those_of_the_graph() -> None:
 
 def _parts() -> dict[str, object]:
     return {name: getattr(EVIDENCE, name) for name in ("machines", "measurements", "profiles", "roofs", "costs")}
+
+
+def test_bytes_counted_under_another_protocol_are_the_same_bytes() -> None:
+    where = (parse_placement("ort:cpu:fp32@1"), parse_scenario("single(max_s=3)"), "m", "ncu")
+    moved = Traffic("digest of net", "net", *where, 10**7, 3)
+    evidence = replace(EVIDENCE, traffic=(moved,))
+    assert cells(roofline.run(evidence), roofline.WHOLE)["counted_intensity"] == pytest.approx(FLOPS / 10**7)
+
+
+def test_what_ran_beside_others_or_answers_wrong_is_not_set_beside_a_roof() -> None:
+    disturbed = measured("ort:cpu:fp32@1", noise(44 * MS), scenario="single(contention=1*memory)")
+    wrong = measured("ort:cpu:fp32@1", noise(44 * MS), agreement=Agreement(1.0, 1.0, 0.5, 1.0, 0, 10))
+    section = roofline.run(replace(EVIDENCE, measurements=(MEASURED, disturbed, wrong)))
+    assert cells(section, roofline.WHOLE)["time"] == pytest.approx(22 * MS, rel=0.02)
+
+
+def test_a_target_told_not_to_use_amx_is_measured_against_what_there_is_without() -> None:
+    tiles = Roof("compute", "int8", 4000e9, 3900e9, "tdpbusd (amx_int8), 1 process")
+    vectors = Roof("compute", "int8 without AMX", 400e9, 399e9, "vpdpbusd zmm (avx512_vnni), 1 process")
+    roofs = replace(ROOFS, roofs=(tiles, vectors, ROOFS.roofs[2]))
+
+    def roof(target: str) -> object:
+        section = roofline.run(replace(EVIDENCE, roofs=(roofs,), profiles=(), measurements=(measured(target, TIMES),)))
+        assert "int8 4.00 TFLOP/s by tdpbusd (amx_int8), int8 without AMX 400 GFLOP/s by vpdpbusd zmm" in said(section)
+        return max(series.y[-1] for series in section.charts[0].series if series.stroke == "dash")
+
+    assert roof("openvino:cpu:int8@1") == 4000e9
+    assert roof("openvino:cpu:int8@1{isa=avx512_core_vnni}") == 400e9
 
 
 def test_batch_and_precision_change_bytes() -> None:

@@ -175,3 +175,11 @@ def test_nothing_to_draw_is_said_with_the_command(measurements: tuple[Measuremen
     section = scaling.run(_evidence(*measurements))
     assert not section.rows and not section.charts
     assert remedy(section.findings[0]) == "edgewise scale MODEL"
+
+
+def test_of_two_versions_of_an_engine_the_newer_makes_the_sweep() -> None:
+    older = [replace(_batch(batch, knee=64), versions=(("ort", "1"),)) for batch in (1, 2, 4)]
+    newer = [replace(_batch(batch, knee=2), versions=(("ort", "2"),)) for batch in (1, 2, 4)]
+    section = scaling.run(_evidence(*older, *newer))
+    assert _column(section, "batch") == [1, 2, 4]
+    assert _one(section, "knee")["batch"] == 2

@@ -10,7 +10,9 @@ import pytest
 from planted import machine, measured, noise
 
 from edgewise.analyze import compare, summary
+from edgewise.analyze._figures import figures
 from edgewise.analyze.evidence import Evidence
+from edgewise.analyze.scaling import Point
 from edgewise.core.types import Agreement, Measurement, Ran, Section
 
 WRONG = Agreement(1.0, 1.0, 0.5, 1.0, 0, 10)
@@ -117,6 +119,24 @@ def test_foreign_load_is_a_caution() -> None:
     (finding,) = [f for f in section.findings if f.code == "foreign_load"]
     assert finding.level == "caution"
     assert finding["share"] == pytest.approx(0.2, rel=0.01)
+
+
+def test_a_caution_names_the_load_it_is_about() -> None:
+    busy = [measured("ort:cpu", noise(1e6), foreign=0.2, scenario=text) for text in ("single", "single(batch=8)")]
+    cautions = [finding.about for finding in run(*busy).findings if finding.code == "foreign_load"]
+    assert cautions == ["net on ort:cpu", "net on ort:cpu, single(batch=8)"]
+    longer = measured("ort:cpu", noise(1e6), foreign=0.2, scenario="single(max_s=60)")
+    cautions = [finding.about for finding in run(busy[0], longer).findings if finding.code == "foreign_load"]
+    assert cautions == ["net on ort:cpu, single", "net on ort:cpu, single(max_s=60)"]
+
+
+def test_one_measurement_has_one_throughput() -> None:
+    """The table, a ranking by time per item and a sweep over batches show the same number."""
+    slow_tail = noise(1e6, 1000) * np.random.default_rng(0).choice([1.0, 4.0], 1000, p=[0.9, 0.1])
+    m = measured("ort:cpu", slow_tail)
+    row = figures(m)
+    assert column(run(m), "per_s") == [pytest.approx(1e9 / row.per_item.estimate)]
+    assert Point(row, 1, None).per_s[1] == pytest.approx(row.per_s) == pytest.approx(1e3 / 1.3, rel=0.05)
 
 
 def test_three_modes_are_told() -> None:

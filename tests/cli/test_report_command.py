@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import select
+import stat
+import threading
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -47,6 +51,27 @@ def test_a_page_is_one_file(store: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert "<h1>My &lt;title&gt;</h1>" in text
     assert all(target in text for target in TARGETS) and "there is no gpu" in text
     assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
+
+
+def test_a_pipe_is_written_to_and_not_replaced(store: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    thread = threading.Thread(target=_main, args=(["report", str(store), "-o", str(pipe), "--format", "json"],))
+    thread.start()
+    text = b""
+    while thread.is_alive() or select.select([reader], [], [], 0)[0]:
+        if select.select([reader], [], [], 0.05)[0]:
+            text += os.read(reader, 1 << 16)
+    os.close(reader)
+    assert json.loads(text)["title"] == "net on a machine"
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_the_terminal_says_what_stands_on_top(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _main(["report", str(store), "-o", str(tmp_path / "r.html")]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("•", "!"))]
+    assert 0 < len(lines) <= 6
 
 
 def test_markdown_and_json_go_to_stdout(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

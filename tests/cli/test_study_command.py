@@ -42,6 +42,7 @@ def test_a_study_from_beginning_to_end(study: Path, tmp_path: Path) -> None:
     assert dry.stdout.count("to measure") == 6
     assert "lab: 6 cells of 1 model by the protocol own" in dry.stderr
     assert "perhaps " in dry.stderr
+    assert not Path(store).exists()
 
     done = _edgewise("study", str(study), "--save", store)
     assert done.returncode == 0
@@ -71,7 +72,7 @@ def test_a_budget_that_is_too_small_is_said_before_and_after(study: Path, tmp_pa
     done = _edgewise("study", str(study), "--save", str(tmp_path / "lab.db"), "--budget", "0.01s")
     assert done.returncode == 0
     assert "a budget of 0 s may leave out: batch 1 (3 cells), batch 2 (3 cells)" in done.stderr
-    assert "not measured within 0 s: 6 of 6 cells: batch 1 (3 cells), batch 2 (3 cells)" in done.stdout
+    assert "not finished within 0 s: 6 of 6 cells: batch 1 (3 cells), batch 2 (3 cells)" in done.stdout
     assert f"→ edgewise study {study}" in done.stdout
 
 

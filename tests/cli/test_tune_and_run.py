@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
-import subprocess
-import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +13,11 @@ from PIL import Image
 
 from edgewise.cli import _main
 from edgewise.core.plan import Plan
+from edgewise.model.load import inspect
+from edgewise.study import race, tune
 from edgewise.study.plans import read
 
 FAST, SLOW = "null:cpu:fp32@1{latency=300us,wait=sleep}", "null:cpu:fp32@1{latency=2ms,wait=sleep}"
-
-
-def _edgewise(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "edgewise", *argv]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +25,14 @@ def tuned(tmp_path_factory: pytest.TempPathFactory, tiny_onnx: Path) -> tuple[Pa
     """A folder, what `tune` printed in it, and the plan it left there."""
     folder = tmp_path_factory.mktemp("tuned")
     on = ("--on", FAST, "--on", SLOW, "--on", "null@1{fail=load}", "--against", SLOW, "--starts", "2")
-    done = _edgewise(folder, "tune", str(tiny_onnx), *on, "-o", "best.plan.json", "--save", "lab.db")
-    assert done.returncode == 0, done
-    return folder, done.stdout, read(str(folder / "best.plan.json"))
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
+        patch.chdir(folder)
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        patch.setattr(race, "WARMUP_NS", 5_000_000)
+        patch.setattr(tune, "CLOSE_TURNS", 8)
+        assert _main(["tune", str(tiny_onnx), *on, "-o", "best.plan.json", "--save", "lab.db"]) == 0
+    return folder, said.getvalue(), read(str(folder / "best.plan.json"))
 
 
 def test_tune_says_who_won_how_surely_and_what_was_not_tried(tuned: tuple[Path, str, Plan]) -> None:
@@ -46,28 +48,30 @@ def test_tune_says_who_won_how_surely_and_what_was_not_tried(tuned: tuple[Path, 
     assert "Plan written to best.plan.json" in out
 
 
-def test_run_executes_the_plan(tuned: tuple[Path, str, Plan], tmp_path: Path) -> None:
+def test_run_executes_the_plan(
+    tuned: tuple[Path, str, Plan], tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder, *_ = tuned
+    plan, kept_in = str(folder / "best.plan.json"), str(tmp_path / "out.npz")
     picture, feeds = tmp_path / "picture.png", tmp_path / "feeds.npz"
     Image.fromarray(np.full((40, 60, 3), 99, np.uint8)).save(picture)
-    shape = json.loads(_edgewise(folder, "inspect", "tiny", "--json").stdout)["model"]["inputs"][0]["shape"]
-    sizes = [1, *shape[1:]]
+    sizes = [1, *(inspect(str(tiny_onnx)).inputs[0].shape or ())[1:]]
     np.savez(feeds, input=np.zeros(sizes, np.float32))
     ways = ("--preprocess", f"unit(resize={sizes[2]}, crop={sizes[3]})")
-    done = _edgewise(folder, "run", "best.plan.json", str(picture), str(feeds), *ways, "-o", "out.npz", "--json")
-    assert done.returncode == 0, done
-    said = json.loads(done.stdout)
+    assert _main(["run", plan, str(picture), str(feeds), *ways, "-o", kept_in, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
     assert [Path(each["input"]).name for each in said["results"]] == ["picture.png", "feeds.npz"]
     assert all(each["latency_ns"] >= 300_000 for each in said["results"])
     assert said["findings"] == []
-    with np.load(folder / "out.npz") as kept:
+    with np.load(kept_in) as kept:
         assert all(kept[name].shape[0] == 2 for name in kept.files)
-    plain = _edgewise(folder, "run", "best.plan.json")
-    assert plain.returncode == 0, plain
-    assert "seeded noise: " in plain.stdout
+    assert _main(["run", plan]) == 0
+    assert "seeded noise: " in capsys.readouterr().out
 
 
-def test_run_refuses_what_it_cannot_run(tuned: tuple[Path, str, Plan], tmp_path: Path) -> None:
+def test_run_refuses_what_it_cannot_run(
+    tuned: tuple[Path, str, Plan], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder, *_ = tuned
     text, feeds = tmp_path / "picture.png", tmp_path / "feeds.npy"
     text.write_text("not a picture")
@@ -78,11 +82,12 @@ def test_run_refuses_what_it_cannot_run(tuned: tuple[Path, str, Plan], tmp_path:
         ((str(feeds),), "and tiny takes float32"),
         ((str(tmp_path / "nothing.png"),), "there is no file"),
         (("--data", str(feeds)), "is not a folder"),
+        (("-o", str(tmp_path / "nowhere" / "out.npz")), "is no folder to write to"),
     ):
-        done = _edgewise(folder, "run", plan, *given)
-        assert done.returncode == 2, done
-        assert message in done.stderr
-        assert "Traceback" not in done.stderr
+        assert _main(["run", plan, *given]) == 2
+        said = capsys.readouterr().err
+        assert message in said
+        assert "Traceback" not in said
 
 
 @pytest.mark.parametrize(

@@ -1,102 +1,124 @@
-"""The rule by which candidates go home, on simulated races: how often the best is lost, and how soon losers are."""
+"""The rule by which candidates go home: how often the best is lost, and how soon losers are, in simulated races.
+
+The races are driven by `study/race.py` itself; only the processes are made up.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from edgewise.core.stats.racing import MARGIN, Seen, Standings, level, side
-
-GROUP, STARTS, TURNS = 6, 5, 20
-
-
-@dataclass
-class Outcome:
-    """What a simulated race came to."""
-
-    chosen: int
-    alive: set[int]
-    starts: dict[int, int]
+from edgewise.core.race import Wanted
+from edgewise.core.stats.racing import PRIOR_FREEDOM, Seen, Standings, level, side
+from edgewise.core.types import Scenario
+from edgewise.study import race as heats
 
 
-def race(random: np.random.Generator, truth: list[float], process: float, noise: float = 0.05) -> Outcome:
-    """Heats as `study/race.py` runs them: `process` is the deviation of a process, `noise` that of a turn."""
-    seen: list[Seen] = []
-    looks, alive, best, heats = dict.fromkeys(range(len(truth)), 0), set(range(len(truth))), None, 0
+class _Machine:
+    """What all simulated processes share: chance, and a speed that wanders."""
 
-    def heat(those: list[int]) -> None:
-        own = {c: math.exp(truth[c] + random.normal(0, process)) for c in those}
-        drift = np.exp(np.cumsum(random.normal(0, 0.02, TURNS)))
-        costs = {c: list(own[c] * drift * np.exp(random.normal(0, noise, TURNS))) for c in those}
-        seen.append(Seen(heats, those[0], 0.0))
-        seen.extend(side(heats, c, costs[c], costs[those[0]]) for c in those[1:])
-
-    def judge(those: list[int]) -> int:
-        standings = Standings(seen)
-        first = standings.first(alive)
-        assert first is not None
-        for c in those:
-            gap = standings.gap(c, first)
-            if c in alive and c != first and gap is not None:
-                looks[c] += 1
-                if gap.low(level(len(truth), looks[c])) > 0:
-                    alive.discard(c)
-        return first
-
-    waiting = [int(c) for c in random.permutation(len(truth))]
-    while waiting:
-        count = GROUP - (best is not None)
-        fresh, waiting = waiting[:count], waiting[count:]
-        heats += 1
-        heat(([best] if best is not None else []) + fresh)
-        best = judge(fresh)
-    assert best is not None
-    best = judge(sorted(alive))
-    while True:
-        standings = Standings(seen)
-        close = [
-            c
-            for c in sorted(alive - {best})
-            if standings.starts(c) < STARTS
-            and (gap := standings.gap(c, best)) is not None
-            and gap.low(level(len(truth), max(looks[c], 1))) < math.log1p(-MARGIN)
-        ]
-        if not close:
-            return Outcome(best, alive, {c: standings.starts(c) for c in range(len(truth))})
-        heats += 1
-        heat([best, *close[: GROUP - 1]])
-        best = judge([best, *close[: GROUP - 1]])
+    random = np.random.default_rng(0)
+    speed = 0.0
 
 
-NEAR = [0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.1, 0.2, 0.5, 1.0]
+class _Side:
+    """Stands for a process: off by `spread` for as long as it lives, and each turn by noise with a heavy tail."""
+
+    def __init__(self, cell: Any, store: object, study: str) -> None:
+        self.cell = cell
+        self.starts: list[Any] = []
+        self.rounds: list[Any] = []
+        self.energies: list[Any] = []
+        self.failure = self.session = None
+
+    def enter(self, *_: object) -> None:
+        self.own = self.cell.cost + _Machine.random.normal(0, self.cell.spread)
+        self.starts.append(None)
+
+    def begin(self, *_: object) -> None: ...
+
+    open = warm_up = begin
+
+    def turn(self, round_ns: int, meters: object = ()) -> None:
+        _Machine.speed += _Machine.random.normal(0, 0.02)
+        noise = 0.03 * _Machine.random.standard_t(3) / math.sqrt(3)
+        took = 1e6 * math.exp(self.own + _Machine.speed + noise)
+        self.rounds.append(SimpleNamespace(samples_ns=(took,), elapsed_ns=took))
+
+    def measured(self) -> Any:
+        return SimpleNamespace(peak_bytes=None)
 
 
-@pytest.mark.parametrize("process", [0.005, 0.02, 0.035])
-def test_the_best_is_seldom_sent_home_even_among_near_ties(process: float) -> None:
-    random = np.random.default_rng(1)
-    found = [race(random, NEAR, process) for _ in range(80)]
-    assert sum(0 not in each.alive for each in found) <= 80 * 0.05
+@pytest.fixture(autouse=True)
+def _simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heats, "Side", _Side)
+    monkeypatch.setattr(heats, "shared_cores", lambda cells, index: ())
+    monkeypatch.setattr(heats.trust, "wrong", lambda measured: False)
+
+
+def race(seed: int, costs: Sequence[float], spreads: Sequence[float]) -> tuple[heats.Heats, list[heats.Contender]]:
+    """A race, and its candidates in the order of `costs`, which are logarithms; in the race it is another."""
+    _Machine.random, _Machine.speed = np.random.default_rng(seed), 0.0
+    places = [int(place) for place in _Machine.random.permutation(len(costs))]
+    task = SimpleNamespace(scenario=Scenario(), placement="simulated")
+    cells: list[Any] = [SimpleNamespace(cost=costs[p], spread=spreads[p], task=task) for p in places]
+    found = heats.Heats(cells, None, Wanted(), lambda *_: None, seed=seed)  # type: ignore[arg-type]
+    found.screen()
+    found.decide()
+    assert found.best is not None
+    return found, [found.contenders[places.index(number)] for number in range(len(costs))]
+
+
+NEAR = [0.0, 0.01, 0.015, 0.02, 0.03, 0.05, 0.08, 0.15, 0.3, 0.5, 0.7, 1.0]
+UNEQUAL = [0.02, 0.005, 0.03, 0.01, 0.04, 0.02, 0.005, 0.03, 0.01, 0.02, 0.04, 0.02]
+
+
+@pytest.mark.parametrize("erratic", [None, 0, 3])
+def test_the_best_is_seldom_sent_home_among_near_ties_unequal_spreads_and_an_erratic_one(erratic: int | None) -> None:
+    spreads = [0.1 if number == erratic else spread for number, spread in enumerate(UNEQUAL)]
+    races = [race(seed, NEAR, spreads) for seed in range(16)]
+    # The rate over thousands of races is in docs/decisions/0011-racing.md; of so few, these are three at most.
+    assert sum(those[0].status is not None for _, those in races) <= 3
     # And what is chosen costs little more than the best, which is what matters.
-    regret = np.array([NEAR[each.chosen] for each in found])
-    assert regret.mean() <= max(0.01, process)
+    assert np.mean([found.best.cell.cost for found, _ in races if found.best]) <= 0.015  # type: ignore[attr-defined]
 
 
 def test_equal_candidates_are_not_told_apart() -> None:
-    random = np.random.default_rng(2)
-    lost = sum(len(race(random, [0.0] * 8, 0.02).alive) < 8 for _ in range(50))
-    assert lost <= 50 * 0.05
+    lost = sum(len(race(seed, [0.0] * 8, [0.02] * 8)[0].alive) < 8 for seed in range(20))
+    assert lost <= 2
 
 
 def test_large_factors_go_home_after_one_start() -> None:
-    random = np.random.default_rng(3)
-    truth = [0.0, *[math.log(factor) for factor in (1.4, 1.5, 1.7, 2, 2, 2.5, 3, 3, 4, 5, 8)]]
-    found = [race(random, truth, 0.01) for _ in range(60)]
-    assert all(each.chosen == 0 and each.alive == {0} for each in found)
-    starts = [count for each in found for c, count in each.starts.items() if c]
+    costs = [0.0, *[math.log(factor) for factor in (1.6, 1.6, 1.7, 2, 2, 2.5, 3, 3, 4, 5, 8)]]
+    races = [race(seed, costs, [0.01] * 12) for seed in range(20)]
+    assert all(found.best is those[0] and found.alive == [those[0]] for found, those in races)
+    starts = [len(c.side.starts) for _, those in races for c in those[1:]]
     assert np.mean([count == 1 for count in starts]) > 0.9
+
+
+def test_who_costs_far_more_in_every_start_goes_home_however_erratic() -> None:
+    # Its starts alone, 4 to 400 times the best's, leave an interval that reaches 1.
+    _, (_, wild) = race(0, [0.0, math.log(40)], [0.01, 1.2])
+    assert wild.status == "slower"
+    assert len(wild.side.starts) <= 2
+
+
+def test_a_tie_has_an_interval_that_reaches_1_and_a_loser_has_not() -> None:
+    found, those = race(1, NEAR, UNEQUAL)
+    assert found.best is not None
+    found.settle(found.best)
+    ties = [found.ratio(c) for c in those if c.status is None and c is not found.best]
+    assert ties
+    assert all(ratio and ratio[0] <= 1 for ratio in ties)
+    last = found.ratio(those[-1])
+    assert those[-1].status == "slower"
+    assert last is not None
+    assert last[0] > 1
 
 
 def test_those_who_never_met_are_compared_by_way_of_others() -> None:
@@ -141,6 +163,7 @@ def test_an_erratic_candidate_does_not_keep_the_others_from_being_told_apart() -
     erratic = Standings(calm + wild).gap(3, 0)
     assert erratic
     assert erratic.error > 5 * after.error
+    assert min(erratic.freedom, after.freedom) >= PRIOR_FREEDOM
 
 
 def test_the_error_rate_is_shared_out_over_others_and_looks() -> None:

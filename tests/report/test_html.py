@@ -216,8 +216,8 @@ VISIBLE = "[...document.querySelectorAll('{}')].filter(e => getComputedStyle(e).
 
 
 def test_a_legend_entry_hides_and_shows_its_series(opened: chromium.Browser) -> None:
-    count = VISIBLE.format('.figures figure:nth-child(1) .narrow .m[data-s="1"]')
-    key = '.figures figure:nth-child(1) .narrow .key[data-s="1"]'
+    count = VISIBLE.format('.figures > :nth-child(1) .narrow .m[data-s="1"]')
+    key = '.figures > :nth-child(1) .narrow .key[data-s="1"]'
     opened.ask("document.querySelectorAll('section')[0].remove(), document.querySelectorAll('section')[0].remove()")
     before = opened.ask(count)
     assert before == 3

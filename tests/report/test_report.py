@@ -53,6 +53,21 @@ def test_cells(value: object, unit: str, shown: str) -> None:
     assert format.cell(value, unit) == shown
 
 
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (0.0042, "ratio", "0.00420×"),
+        (3414.28, "ratio", "3,414×"),
+        (1.5, "ratio", "1.50×"),
+        (53.000000000000007, "amount", "53.0"),
+        (530.0, "amount", "530"),
+        (999, "amount", "999"),
+    ],
+)
+def test_no_figure_is_hidden_and_none_invented(value: object, unit: str, shown: str) -> None:
+    assert format.cell(value, unit) == shown
+
+
 def test_every_finding_an_analysis_can_make_has_its_sentence() -> None:
     source = "".join(path.read_text() for path in Path(edgewise.analyze.__file__).parent.glob("*.py"))
     made = set(re.findall(r'(?:found|Finding)\(\s*"(\w+)"', source)) | {"faster", "no_difference"}

@@ -137,6 +137,42 @@ def test_long_names_lie_beside_their_bars_and_short_ones_stand_below() -> None:
     assert beside == {"end"}
 
 
+def test_a_bar_far_beyond_the_others_is_cut_and_says_so() -> None:
+    names = tuple(f"a long name {i}" for i in range(8))
+    values = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 490.0)
+    root = drawn(Chart("bar", "t", Axis("target"), Axis("y", "ratio"), (Series("a", names, values),)))
+    texts = [e.text for e in root.iter(f"{SVG}text")]
+    assert "1 goes on beyond the axis" in texts and "490.00×" in texts
+    cuts = [e for e in root.iter(f"{SVG}path") if e.get("class") == "cut"]
+    assert len(cuts) == 1
+    widths = [float(e.get("width", "0")) for e in root.iter(f"{SVG}rect") if e.get("class") == "fill"]
+    assert widths[0] > max(widths) / 4
+
+
+def test_an_interval_far_beyond_the_bars_leaves_something_to_see_of_them() -> None:
+    names, values = tuple(f"a long name {i}" for i in range(4)), (1.0, 1.1, 1.2, 1.3)
+    series = Series("a", names, values, (0.9,) * 4, (2.0, 2.0, 2.0, 1000.0))
+    root = drawn(Chart("bar", "t", Axis("target"), Axis("y", "ratio"), (series,)))
+    assert "1 goes on beyond the axis" in [e.text for e in root.iter(f"{SVG}text")]
+    widths = [float(e.get("width", "0")) for e in root.iter(f"{SVG}rect") if e.get("class") == "fill"]
+    assert min(widths) > 100
+
+
+def test_figures_of_bars_stand_in_a_column_and_not_at_the_end_of_an_interval() -> None:
+    root = drawn(BAR)
+    places = {e.get("x") for e in root.iter(f"{SVG}text") if e.text in ("5.20 ms", "3.10 ms")}
+    assert places == {"720"}
+
+
+def test_names_of_points_stay_above_the_axis() -> None:
+    series = Series("a", (1.0, 2.0), (0.0, 1.0), labels=("at the bottom", "at the top"))
+    root = drawn(Chart("scatter", "t", Axis("x", "number"), Axis("y", "number"), (series,)))
+    axis = next(e for e in root.iter(f"{SVG}path") if e.get("class") == "axis" and "," in (e.get("d") or ""))
+    floor = max(float(pair.split(",")[1]) for pair in (axis.get("d") or "")[1:].split(" "))
+    named = [float(e.get("y", "0")) for e in root.iter(f"{SVG}text") if e.text and e.text.startswith("at the")]
+    assert len(named) == 2 and max(named) <= floor + 7  # where the labels of the axis begin
+
+
 def test_hostile_text_is_escaped_and_control_characters_are_replaced() -> None:
     name = '<script>alert(1)</script> & "quotes" \x00\x1b'
     for chart in CHARTS:

@@ -9,6 +9,7 @@ import pytest
 from edgewise.analyze.evidence import Costed
 from edgewise.core.errors import EdgewiseError, StoreError
 from edgewise.core.evaluation import Answers, Evaluation
+from edgewise.core.profile import Profile
 from edgewise.core.roofs import Roof, Roofs
 from edgewise.core.text import parse_placement, parse_scenario
 from edgewise.core.types import Cluster, Failure, Machine, Ran, Round, Start, Task
@@ -149,3 +150,72 @@ def test_nothing_to_report_is_an_error_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(EdgewiseError, match="no store"):
         gather([str(tmp_path / "none.db")])
     assert not (tmp_path / "none.db").exists()
+
+
+def test_what_failed_before_any_version_is_forgotten_once_it_was_measured(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with Store(path) as store:
+        put(store, None, versions=())
+        put(store, 5)
+    assert found(path) == ([5], [])
+    with Store(path) as store:
+        put(store, None, versions=())
+    assert found(path) == ([5], ["told to fail"])
+
+
+def test_a_batch_that_was_not_tried_this_time_does_not_stand_beside_its_measurement(tmp_path: Path) -> None:
+    path, of = tmp_path / "a.db", task()
+    with Store(path) as store:
+        put(store, 5, of=of)
+        number = store.begin(of, "m", (), "", "resnet50")
+        store.finish(number, Failure(of, "m", "not tried", "WorkerTimeout", "not tried: too long"))
+    assert found(path) == ([5], [])
+
+
+def test_what_is_only_begun_is_named_and_not_reported(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with Store(path) as store:
+        put(store, 5, of=task("null:cpu@1"), finish=False)
+        put(store, 6, of=task("null:cpu@2"), finish=False)
+        with pytest.raises(StoreError, match="2 begun and not finished"):
+            gather([str(path)])
+        put(store, 7, of=task("null:cpu@2"))
+    evidence = gather([str(path)])
+    assert [m.samples_ns for m in evidence.measurements] == [(7,)]
+    assert evidence.unfinished == ("resnet50 on null:cpu@1, single",)
+
+
+def test_an_evaluation_that_failed_is_forgotten_once_it_was_answered(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    about = Evaluation("d", parse_placement("null:cpu"), "m", OLD, "images", 1, "p", "none", (), (), "net", "images")
+    with Store(path) as store:
+        put(store, 5)
+        kept = Evaluations(store)
+        failure = Failure.of(StoreError("no memory"), task(), "m", "run", "net")
+        kept.finish(kept.begin(about), failure)
+        assert found(path) == ([5], ["no memory"])
+        number = kept.begin(about)
+        kept.add(number, Answers((0,), ((0,),), (0.9,), 0, 0, 1, 1, 1))
+        kept.finish(number)
+    assert found(path) == ([5], [])
+
+
+def test_the_newest_record_counts_in_whatever_order_stores_are_named(tmp_path: Path) -> None:
+    paths = [str(tmp_path / name) for name in ("old.db", "new.db")]
+    for number, path in enumerate(paths):
+        with Store(path) as store:
+            put(store, 5)
+            Kept(store).keep("roofs", "key", Roofs("m", "cpu", 1, (), (("cpu", f"reason {number}"),)))
+    for order in (paths, paths[::-1]):
+        assert [roofs.missing for roofs in gather(order).roofs] == [(("cpu", "reason 1"),)]
+
+
+def test_profiles_of_one_thing_under_two_protocols_are_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with Store(path) as store:
+        for load in ("single", "single(max_s=2)", "single(batch=2)"):
+            of = Task("d", parse_placement("null:cpu"), parse_scenario(load))
+            profile = Profile(of, "m", OLD, (), (1,), (1,), "net")
+            Kept(store).keep("profile", profile.key, profile)
+    profiles = gather([str(path)]).profiles
+    assert [str(profile.task.scenario) for profile in profiles] == ["single(max_s=2)", "single(batch=2)"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from edgewise.core import plan as plans
 from edgewise.core.errors import InputError, Unavailable
 from edgewise.core.plan import Plan, sealed
 from edgewise.core.race import Entry, Race, Wanted
-from edgewise.core.types import Failure, Scenario
+from edgewise.core.types import Failure, Machine, Scenario
 from edgewise.measure.cell import Cell
 from edgewise.study import survey as surveys
 from edgewise.study.candidates import Candidate, candidates, ready
@@ -51,6 +52,23 @@ def original(tmp_path_factory: pytest.TempPathFactory, tiny_onnx: Path) -> tuple
     model.parent.mkdir()
     shutil.copy(tiny_onnx, model)
     return _make(folder, str(model), "null@1{latency=100us}")
+
+
+@cache
+def _null() -> tuple[Machine, tuple[surveys.EngineFacts, ...]]:
+    return surveys.survey(["null"])
+
+
+def _survey(names: list[str]) -> tuple[Machine, tuple[surveys.EngineFacts, ...]]:
+    return _null() if names == ["null"] else surveys.survey(names)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _surveyed_once() -> Iterator[None]:
+    """The same engines are here for every plan of these tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("edgewise.study.plans.survey", _survey)
+        yield
 
 
 @pytest.fixture

@@ -357,6 +357,9 @@ WRONG = [
     ('models = ["tiny"]\nbatch = 0', r"batch\[0\] is a whole number \(0\)"),
     ('models = ["tiny"]\nscenarios = ["burst"]', r"scenarios\[0\]: unknown scenario 'burst'"),
     ('models = ["tiny"]\nscenarios = ["single(batch=8)"]', "the batch is a key of its own"),
+    ('models = ["tiny"]\nbatch = [1]\nscenarios = ["single(batch=8)"]', "the batch is a key of its own"),
+    ('models = ["tiny"]\naccuracy = "nowhere"', "accuracy: there is no data at"),
+    ('models = ["tiny"]\naccuracy = "pocket(colour=2)"', "accuracy: pocket has no 'colour'"),
     ('models = ["tiny"]\nbudget = 20', r"budget is a whole number \(20\), expected a text"),
     ('models = ["tiny"]\nbudget = "20"', "budget: '20' is not a time; expected such as 90s, 20min or 1h30min"),
     ('models = ["tiny"]\nprofile = "yes"', r"profile is text \('yes'\), expected true or false"),
@@ -389,7 +392,7 @@ def test_a_file_that_is_not_there_or_no_file(tmp_path: Path) -> None:
 
 def test_the_studies_in_the_docs_are_studies() -> None:
     found = sorted((Path(__file__).parents[2] / "docs" / "studies").glob("*.toml"))
-    assert [file.stem for file in found] == ["characterize", "embench", "zoo"]
+    assert [file.stem for file in found] == ["characterize", "embench", "gpu", "zoo"]
     studies = {file.stem: read(str(file)) for file in found}
     assert len(studies["embench"].models) == 3
     assert len(studies["zoo"].models) >= 8

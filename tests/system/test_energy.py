@@ -427,7 +427,7 @@ def test_a_window_over_a_counter_needs_its_two_ends_only():
 
 
 def test_a_window_closes_when_its_body_fails():
-    measured = window(fixed(lambda: 1, counts=False), every_s=0.01)
+    measured = window(fixed(lambda: 1, counts=False, update_ns=S), every_s=0.01)
     with pytest.raises(ZeroDivisionError), measured:
         _ = 1 / 0
     assert measured.reason is not None and "too short" in measured.reason

@@ -88,7 +88,7 @@ def test_server_with_threads_is_one_cluster(recorded):
     assert clusters(found) == {"all": tuple(range(8))}
     assert physical_cores(found, found.cores) == (0, 1, 2, 3)
     assert found.cpu == "AMD EPYC 9124"
-    assert found.label == "AMD EPYC 9124 (4 cores, 8 threads, AVX-512 VNNI BF16, 125.8 GiB)"
+    assert found.label == "AMD EPYC 9124 + NVIDIA H200 (4 cores, 8 threads, AVX-512 VNNI BF16, 125.8 GiB)"
     assert found.accelerators == (Accelerator("gpu", "NVIDIA H200"),)
 
 

@@ -6,6 +6,7 @@ import json
 import platform
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,6 +95,22 @@ def test_instructions_that_are_advertised_and_die_cost_only_themselves(monkeypat
     assert (found.device, found.threads, found.machine) == ("cpu#0", 1, machine().id)
 
 
+def test_tiles_and_vectors_both_have_a_roof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not every engine uses the tiles, and some are told not to."""
+
+    def planted(roof: str, kernel: Kernel | None, size: int, cores: Sequence[int]) -> list[float]:
+        return [1e12 if kernel and kernel.isa.startswith("amx") else 1e11]
+
+    table = cpu.kernels("x86_64")
+    monkeypatch.setattr(cpu, "kernels", lambda: table)
+    monkeypatch.setattr(cpu, "_confirmed", planted)
+    tiles = replace(_planted((), 1 << 30), isa=("fma", "avx512f", "avx512_vnni", "amx_int8"))
+    found = {roof.name: roof for roof in cpu.roofs(tiles, (0, 1)).roofs if roof.kind == "compute"}
+    assert list(found) == ["fp32", "int8", "int8 without AMX"]
+    assert "amx_int8" in found["int8"].method and "avx512_vnni" in found["int8 without AMX"].method
+    assert found["int8"].per_s == 10 * found["int8 without AMX"].per_s
+
+
 def test_work_counts_only_while_all_are_at_work() -> None:
     """One process works 100 ms, the other the last 60 of them: two windows of 30, in which both do their share."""
     ms = 1_000_000
@@ -147,6 +164,8 @@ def test_two_measurements_of_the_roofs_agree() -> None:
     for one, other in zip(first.roofs, second.roofs, strict=True):
         if one.name in ("L2", "L3"):
             continue  # others on the same host may share them
+        if "amx" in one.method:
+            continue  # and these: half or all of them is there, by the moment (decision 10)
         assert one.per_s == pytest.approx(other.per_s, rel=0.5), one.name
     rates = {roof.name: roof.per_s for roof in first.roofs}
     assert {"fp32", "memory", "memory copy"} <= set(rates)

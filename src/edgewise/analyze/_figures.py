@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import stats
-from ..core.energy import by_meter, whole
 from ..core.types import Measurement
+from ._joules import beside, used
 from .evidence import Evidence
 
 Floats = NDArray[np.float64]
@@ -38,12 +38,22 @@ class Bounds(NamedTuple):
 
 
 class Joules(NamedTuple):
-    """Of one item, by readings, or by a declared power (`estimate`). `like` is what two must share to be compared: both
-    beyond idle or both in all, and the same parts of the machine read beside the accelerator."""
+    """Of one item, by readings. `like` is what two must share to be compared: both beyond idle or both in all, and the
+    same parts of the machine read beside the accelerator."""
 
     uj: Bounds
     source: str
     like: tuple[object, ...]
+
+    @property
+    def told(self) -> Bounds | None:
+        """None where the work cannot be told from idling."""
+        return self.uj if self.uj.low > 0 else None
+
+    @property
+    def said(self) -> str:
+        """Where it is from, for a table."""
+        return f"{self.source}, {'beyond idle' if self.like[0] else 'in all'}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,15 +107,18 @@ class Figures:
 
     @cached_property
     def per_s(self) -> float:
-        """Items, that is inferences times their batch."""
-        rounds = self.measurement.measured
+        """Items, that is inferences times their batch: of the middle round; of a server, in all."""
         # A server's rounds leave out the pauses without answers; the round that spans the whole stream has no samples.
-        whole = sum(r.elapsed_ns for r in rounds if not r.samples_ns)
-        return self.samples.size * self.batch / (whole or sum(r.elapsed_ns for r in rounds)) * 1e9
+        whole = sum(r.elapsed_ns for r in self.measurement.measured if not r.samples_ns)
+        return self.samples.size * self.batch / whole * 1e9 if whole else 1e9 / self.per_item.estimate
 
     @property
     def batch(self) -> int:
         return self.measurement.task.scenario.batch
+
+    @cached_property
+    def lasted_ns(self) -> int:
+        return sum(r.elapsed_ns for r in self.measurement.measured if r.samples_ns)
 
     @property
     def by_throughput(self) -> bool:
@@ -115,7 +128,14 @@ class Figures:
     def per_item(self) -> Bounds:
         """Time per item, round by round: what throughput is the inverse of."""
         rounds = [r for r in self.measurement.measured if r.samples_ns]
-        return _of_rounds([r.elapsed_ns / (len(r.samples_ns) * self.batch) for r in rounds])
+        found = _of_rounds([r.elapsed_ns / (len(r.samples_ns) * self.batch) for r in rounds])
+        if stats.carries(len(rounds), 0.5):
+            return found
+        # So few rounds have no interval, and one burst decides about them: by single runs, which overlap where
+        # throughput is the question.
+        runs = _of_rounds(self.samples)
+        each = found.estimate / runs.estimate if self.by_throughput and runs.estimate else 1 / self.batch
+        return Bounds(*(value * each for value in runs))
 
     @cached_property
     def cost(self) -> Bounds:
@@ -172,25 +192,40 @@ class Figures:
 
     @cached_property
     def joules(self) -> Joules | None:
-        """Energy per item beyond idle, in all where nobody knows what idling takes; readings before an estimate."""
-        meters = by_meter(self.measurement.energies, self.batch)
-        used = whole(meters, self.measurement.task.placement.targets[0].device)
-        if used is None or used.total_uj is None:
-            used = next((meter for meter in meters if meter.estimate), None)
-        if used is None:
+        """Energy per item as read: beyond idle, in all where nobody knows what idling takes. A declared power is no
+        reading: it says what the latency says."""
+        found = used(self.measurement)
+        if found is None:
             return None
-        active = used.active_uj is not None
-        value, ends = (used.active_uj, used.active_range) if active else (used.total_uj, used.total_range)
+        active = found.active_uj is not None
+        value, ends = (found.active_uj, found.active_range) if active else (found.total_uj, found.total_range)
         if value is None or value <= 0:
             return None
         low, high = ends or (value, value)
-        beside = frozenset(part for part in used.covers.split(" + ") if not part.startswith("gpu"))
-        return Joules(Bounds(max(0.0, low), value, high), used.source, (active, used.estimate, beside))
+        return Joules(Bounds(low, value, high), found.source, (active, beside(found)))
+
+
+class _Itself:
+    """A key that is equal to itself only: going through all samples to find a measurement again would take longer than
+    some figures do."""
+
+    def __init__(self, measurement: Measurement) -> None:
+        self.measurement = measurement
+
+    def __hash__(self) -> int:
+        return id(self.measurement)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.measurement is self.measurement
 
 
 @lru_cache(maxsize=2048)
+def _figures(key: _Itself) -> Figures:
+    return Figures(key.measurement)
+
+
 def figures(measurement: Measurement) -> Figures:
-    return Figures(measurement)
+    return _figures(_Itself(measurement))
 
 
 def _of_rounds(values: Sequence[float] | Floats) -> Bounds:

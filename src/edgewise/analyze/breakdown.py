@@ -11,6 +11,7 @@ from ..core.types import Column, Finding, Section
 from .accounting import Account, account
 from .evidence import Evidence, absent
 from .kinds import kind
+from .trust import load
 
 PLACE = 80
 TITLE = "Breakdown"
@@ -101,7 +102,7 @@ def _rest(found: Account) -> Iterator[tuple[object, ...]]:
 
 
 def _findings(profile: Profile, found: Account) -> Iterator[Finding]:
-    about = f"{profile.label} on {profile.task.placement}"
+    about = f"{profile.label} on {profile.task.placement}{load(profile.task.scenario)}"
     low, high = found.sum_ratio_range or (None, None)
     sums = (
         ("sum_ratio", found.sum_ratio),

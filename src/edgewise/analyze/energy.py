@@ -6,12 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..core import stats
 from ..core.chart import Axis, Chart, Series
-from ..core.energy import Used, by_meter, whole
+from ..core.energy import Used
 from ..core.types import Column, Finding, Measurement, Section
 from . import trust
+from ._figures import figures
+from ._joules import beside, estimated, meters, used
 from .evidence import Evidence, absent
+
+__all__ = ["COLUMNS", "PLACE", "Row", "estimated", "meters", "ranked", "run", "used"]
 
 PLACE = 120
 TITLE = "Energy"
@@ -41,7 +44,7 @@ _MOST_CHARTS = 8
 @dataclass(frozen=True, slots=True)
 class Row:
     """One measurement: what its inferences used as read (None: not read), what each meter saw, and how long they
-    took, in nanoseconds. `cost` (a value and its bounds) is what it is ranked by."""
+    took, in nanoseconds, by what they are ranked by. `cost` (a value and its bounds) is what it is ranked by."""
 
     measurement: Measurement
     used: Used | None
@@ -54,27 +57,6 @@ class Row:
         return str(self.measurement.task.placement)
 
 
-def meters(m: Measurement) -> tuple[Used, ...]:
-    """What an inference used as each meter saw it."""
-    busy: dict[int, int] = defaultdict(int)
-    # The round that spans a server's whole stream has no samples; pauses between its answers are part of the load.
-    spans = [r for r in m.measured if not r.samples_ns] or m.measured
-    for r in spans:
-        busy[r.start] += r.elapsed_ns
-    return tuple(by_meter(m.energies, m.task.scenario.batch, busy))
-
-
-def used(measurement: Measurement) -> Used | None:
-    """What an inference used by the readings that cover what ran it; None where no meter was read at all. An estimate
-    is never among them."""
-    return whole(meters(measurement), measurement.task.placement.targets[0].device)
-
-
-def estimated(measurement: Measurement) -> Used | None:
-    """What a declared power makes of it."""
-    return next((meter for meter in meters(measurement) if meter.estimate), None)
-
-
 def run(evidence: Evidence) -> Section:
     measured = [m for m in evidence.measurements if m.samples_ns]
     if not any(m.energies for m in measured):
@@ -82,7 +64,7 @@ def run(evidence: Evidence) -> Section:
         return absent(TITLE, what, "edgewise bench MODEL --energy, or with a declared power --power 15W")
     groups: dict[tuple[str, str, str, str], list[Row]] = defaultdict(list)
     for m in measured:
-        row = Row(m, used(m), meters(m), _took_ns(m))
+        row = Row(m, used(m), meters(m), figures(m).cost.estimate)
         groups[m.machine, m.task.subject, m.label, str(m.task.scenario)].append(row)
     rows: list[tuple[object, ...]] = []
     findings: list[Finding] = []
@@ -99,13 +81,6 @@ def run(evidence: Evidence) -> Section:
     return Section(TITLE, COLUMNS, tuple(rows), tuple(findings), tuple(charts[:_MOST_CHARTS]))
 
 
-def _took_ns(m: Measurement) -> float:
-    """What faster means: the median latency, or the time per item where throughput is the question."""
-    if m.task.scenario.kind in ("offline", "concurrent"):
-        return sum(r.elapsed_ns for r in m.measured) / (len(m.samples_ns) * m.task.scenario.batch)
-    return stats.quantile(m.samples_ns, 0.5)
-
-
 def ranked(group: Sequence[Row]) -> list[tuple[int | None, Row]]:
     """Rank = 1 + how many demonstrably use less; those whose bounds overlap share one.
 
@@ -113,11 +88,11 @@ def ranked(group: Sequence[Row]) -> list[tuple[int | None, Row]]:
     """
     read = [row.used for row in group if row.used and row.used.total_uj is not None]
     # Like with like: with other processor packages read, or none, the sums mean something else.
-    packages = [_packages(used) for used in read]
+    packages = [beside(used) for used in read]
     common = max(packages, key=packages.count, default=frozenset())
     by_idle = all(used.active_uj is not None for used in read)
     costed = [
-        replace(row, cost=_cost(row.used, by_idle) if row.used and _packages(row.used) == common else None)
+        replace(row, cost=_cost(row.used, by_idle) if row.used and beside(row.used) == common else None)
         for row in group
     ]
     bounds = [row.cost for row in costed if row.cost and _counts(row)]
@@ -137,10 +112,6 @@ def _counts(row: Row) -> bool:
     return row.cost is not None and row.cost[1] > 0 and not trust.wrong(row.measurement)
 
 
-def _packages(used: Used) -> frozenset[str]:
-    return frozenset(part for part in used.covers.split(" + ") if not part.startswith("gpu"))
-
-
 def _cost(used: Used, by_idle: bool) -> tuple[float, float, float] | None:
     value, bounds = (used.active_uj, used.active_range) if by_idle else (used.total_uj, used.total_range)
     if value is None:
@@ -154,8 +125,9 @@ def _cells(rank: int | None, row: Row, machine: str) -> Iterator[tuple[object, .
     if row.used:
         yield (rank, *about, *_figures(row.used))
     for meter in row.meters:
-        # One meter alone is the whole already.
-        if not row.used or (meter.source, meter.covers) != (row.used.source, row.used.covers):
+        # One meter alone is the whole already; one of something else knows nothing of an inference.
+        elsewhere = row.used is not None and row.used.total_uj is None and not meter.estimate
+        if not elsewhere and (not row.used or (meter.source, meter.covers) != (row.used.source, row.used.covers)):
             yield (None, *about, *_figures(meter))
     if not row.meters:
         yield (None, *about, *[None] * 10, "no meter was read")

@@ -27,7 +27,8 @@ class Costed:
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """`measurements` were taken alone, the newest of each task, machine and engine version. `costs` and `models` are by
-    the subject's digest, `published` (top-1 as a share, from the paper) by the model's label."""
+    the subject's digest, `published` (top-1 as a share, from the paper) by the model's label. `unfinished` names what
+    was begun and is in none of them: a budget or an interruption ended it, or it is being measured."""
 
     machines: Mapping[str, Machine] = field(default_factory=dict)
     models: Mapping[str, Model] = field(default_factory=dict)
@@ -41,6 +42,7 @@ class Evidence:
     races: tuple[Race, ...] = ()
     costs: Mapping[str, Costed] = field(default_factory=dict)
     published: Mapping[str, float] = field(default_factory=dict)
+    unfinished: tuple[str, ...] = ()
 
 
 def absent(title: str, what: str, command: str) -> Section:

@@ -47,7 +47,7 @@ def run(evidence: Evidence) -> Section:
             if len(row.modes.modes) > 1:
                 several.setdefault(group, []).append(row)
                 rows += _cells(row, group)
-                findings.append(trust.several_modes(row))
+                findings.append(trust.several_modes(row, trust.name(row.measurement)))
     measured = sum(len(group.members) for group in found)
     short = sum(row.samples.size < _FEWEST for group in found for row in group.members)
     few = f"; {short} of {measured} measurements have fewer than {_FEWEST} runs, too few to tell" if short else ""

@@ -16,7 +16,7 @@ from .. import reference
 from ..core.chart import Axis, Chart, Series
 from ..core.types import Column, Finding, Machine, Measurement, Scalar, Section
 from ._figures import Figures, figures, machine_label
-from .energy import estimated, used
+from ._joules import estimated, used
 from .evidence import Evidence, absent
 from .pareto import FRONTS, PUBLISHED, Point, eligible, grouped, points, standing
 
@@ -58,7 +58,7 @@ class Best:
 
     @property
     def per_s(self) -> float:
-        return self.row.batch * 1e9 / self.row.cost.estimate
+        return self.row.per_s
 
     @property
     def target(self) -> str:

@@ -14,7 +14,7 @@ from ._figures import Figures, figures, machine_label
 from .accuracy import Outcome
 from .evidence import Evidence, absent
 from .kinds import kind
-from .trust import wrong
+from .trust import load, wrong
 
 PLACE = 110
 TITLE = "Precision"
@@ -99,9 +99,15 @@ def _profiled(profile: Profile) -> tuple[_Key, str]:
 
 
 def _speed(row: Figures, base: Figures) -> tuple[float, float, float]:
-    """Estimate and bounds, from the two intervals each for itself: wider than from turns, and never too narrow."""
+    """Estimate and bounds, from the two intervals each for itself: wider than from turns. Of a series without one, its
+    middle half: enough for a drawing, not for a claim (see `_certain`)."""
     mine, theirs = row.cost, base.cost
     return theirs.estimate / mine.estimate, theirs.low / mine.high, theirs.high / mine.low
+
+
+def _certain(row: Figures, base: Figures) -> bool:
+    """Whether both have an interval: a latency that drifts, or of a few runs, has none."""
+    return all(each.by_throughput or each.median is not None for each in (row, base))
 
 
 def _row(
@@ -124,7 +130,7 @@ def _row(
         precision,
         row.p50,
         speed,
-        None if same else (low, high),
+        None if same or not _certain(row, base) else (low, high),
         mine / theirs if mine and theirs else None,
         eaten.get((key, precision)),
         m.starts[0].agreement.error if m.starts and m.starts[0].agreement else None,
@@ -159,7 +165,7 @@ def _finding(
     key: _Key, precision: str, row: Figures, base: Figures, eaten: Mapping[tuple[_Key, str], float | None]
 ) -> Finding:
     speed, low, high = _speed(row, base)
-    about = f"{row.measurement.label} on {key.engine}"
+    about = f"{row.measurement.label} on {key.engine}{load(row.measurement.task.scenario)}"
     share = eaten.get((key, precision))
     values = (
         ("speed", speed),
@@ -168,6 +174,8 @@ def _finding(
         ("precision", precision),
         ("converting", share if share is not None and share >= EATEN else None),
     )
+    if not _certain(row, base):
+        return Finding("precision_unsure", "caution", about, values)
     if low > 1:
         return Finding("precision_pays", "note", about, values)
     if high < 1:

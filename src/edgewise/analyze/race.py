@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ..core.chart import Axis, Chart, Series
 from ..core.plan import Plan
 from ..core.race import Beside, Entry, Race
-from ..core.types import Column, Finding, Machine, Measurement, Scalar, Section
+from ..core.types import Column, Finding, Machine, Measurement, Scalar, Section, Task
 from . import trust
 from ._figures import machine_label
 from .evidence import Evidence, absent
@@ -16,13 +16,12 @@ COLUMNS = (
     Column("model"),
     Column("scenario"),
     Column("target"),
-    Column("p50", "ns"),
+    Column("result"),
     Column("vs_best", "ratio"),
     Column("interval", "ratio_range"),
-    Column("result"),
-    Column("starts", "count"),
-    Column("p90", "ns", 3),
+    Column("p50_in_turns", "ns", 3),
     Column("per_s", "rate", 6),
+    Column("starts", "count", 4),
     Column("memory", "bytes", 2),
     Column("energy", "uj", 1),
     Column("error", "error", 4),
@@ -76,13 +75,13 @@ def _chart(race: Race) -> Chart:
 
 def raced(race: Race, final: Sequence[Measurement] = ()) -> Section:
     """`final` are the measurements of the fresh processes, for what they have to say against themselves."""
-    rows = tuple(_cells(entry) for entry in race.entries if entry.starts)
+    rows = tuple(_cells(entry, race.wanted.prefer) for entry in race.entries if entry.starts)
     findings = [*_headline(race), *_bounds(race), *_precision(race), *_notes(race)]
     findings += [found for m in final[:1] for found in trust.findings(m) if found.code not in _OF_ONE_SIDE]
     return Section(TITLE, COLUMNS, rows, tuple(findings))
 
 
-def _cells(entry: Entry) -> tuple[object, ...]:
+def _cells(entry: Entry, prefer: str) -> tuple[object, ...]:
     ratio, loss = entry.ratio, entry.loss
     result = _WORDS.get(entry.status, entry.status)
     if entry.heat is not None and entry.status != "won":
@@ -91,13 +90,12 @@ def _cells(entry: Entry) -> tuple[object, ...]:
         entry.label,
         str(entry.task.scenario),
         str(entry.task.placement),
-        entry.p50_ns,
+        result,
         ratio[1] if ratio else None,
         (ratio[0], ratio[2]) if ratio and entry.status != "won" else None,
-        result,
+        entry.p50_ns,
+        entry.per_s if prefer == "throughput" else None,
         entry.starts,
-        entry.p90_ns,
-        entry.per_s,
         entry.peak_bytes,
         entry.energy_uj,
         entry.error,
@@ -120,7 +118,7 @@ def _headline(race: Race) -> Iterator[Finding]:
         ("p50_ns", estimate),
         ("low_ns", low),
         ("high_ns", high),
-        ("candidates", len(race.entries)),
+        ("others", sum(entry.status not in ("won", "tied") for entry in race.entries)),
         ("error_rate", race.error_rate),
         ("gain", race.gain),
         ("prefer", race.wanted.prefer),
@@ -132,12 +130,14 @@ def _headline(race: Race) -> Iterator[Finding]:
         yield Finding("race_won", "note", target, values)
     by_role = {role: each for each in race.final for role in each.roles if each.ratio is not None}
     prefer = ("prefer", race.wanted.prefer)
-    if "baseline" in by_role and by_role["baseline"].task == winner.task:
+    baseline, second = by_role.get("baseline"), by_role.get("runner-up")
+    if baseline is not None and baseline.task == winner.task:
         yield Finding("race_as_installed", "note", target, (("target", target),))
-    elif "baseline" in by_role:
-        yield Finding("race_baseline", "note", target, (*_ratio(by_role["baseline"]), prefer))
-    if "runner-up" in by_role:
-        yield Finding("race_runner_up", "note", target, (*_ratio(by_role["runner-up"]), prefer))
+    elif baseline is not None:
+        both = ("both", second is not None and second.task == baseline.task)
+        yield Finding("race_baseline", "note", target, (*_ratio(baseline), prefer, both))
+    if second is not None and (baseline is None or second.task != baseline.task):
+        yield Finding("race_runner_up", "note", target, (*_ratio(second), prefer))
     if race.overturned is not None:
         yield Finding("race_overturned", "caution", target, (("was", race.overturned), ("target", target)))
 
@@ -145,26 +145,28 @@ def _headline(race: Race) -> Iterator[Finding]:
 def _ratio(beside: Beside) -> tuple[tuple[str, Scalar], ...]:
     assert beside.ratio is not None
     low, estimate, high = beside.ratio
-    return (("ratio", estimate), ("low", low), ("high", high), ("other", str(beside.task.placement)))
+    return (("ratio", estimate), ("low", low), ("high", high), ("other", _placed(beside.task)))
 
 
 def _bounds(race: Race) -> Iterator[Finding]:
     """What was asked of the winner, and whom that cost."""
     wanted, winner = race.wanted, race.winner
-    for status, bound in (
-        ("memory", wanted.memory_bytes),
-        ("late", wanted.percentile and wanted.percentile[1]),
-        ("undecided", wanted.percentile and wanted.percentile[1]),
-        ("inaccurate", wanted.loss),
-    ):
-        count = sum(entry.status == status for entry in race.entries)
-        if count:
-            values: tuple[tuple[str, Scalar], ...] = (("count", count), ("status", status), ("bound", bound))
-            p = wanted.percentile[0] if wanted.percentile else None
-            yield Finding("race_out_of_bounds", "note", race.label, (*values, ("p", p)))
+    out = {
+        status: ("count", sum(entry.status == status for entry in race.entries))
+        for status in ("memory", "late", "undecided", "inaccurate")
+    }
+    p, bound_ns = wanted.percentile or (None, None)
+    percentile: tuple[tuple[str, Scalar], ...] = (("p", p), ("bound_ns", bound_ns))
+    if out["memory"][1]:
+        yield Finding("race_out_memory", "note", race.label, (out["memory"], ("bound_bytes", wanted.memory_bytes)))
+    if out["late"][1]:
+        yield Finding("race_out_late", "note", race.label, (out["late"], *percentile))
+    if out["undecided"][1]:
+        yield Finding("race_out_undecided", "note", race.label, (out["undecided"], *percentile))
+    if out["inaccurate"][1]:
+        yield Finding("race_out_inaccurate", "note", race.label, (out["inaccurate"], ("bound", wanted.loss)))
     if winner is not None and wanted.percentile is not None:
-        p, bound_ns = wanted.percentile
-        yield Finding("race_certified", "note", _name(winner), (("p", p), ("bound_ns", bound_ns)))
+        yield Finding("race_certified", "note", _name(winner), percentile)
     if winner is not None and winner.energy_source == "estimate" and wanted.prefer == "energy":
         yield Finding("race_estimated", "caution", _name(winner))
 
@@ -195,8 +197,8 @@ def _precision(race: Race) -> Iterator[Finding]:
         yield Finding(
             "race_unmeasured", "caution", _name(winner), (("precision", target.precision), ("command", command))
         )
-    # Where it is the baseline, that has been told.
-    best = next((each for each in race.final if "best in fp32" in each.roles and "baseline" not in each.roles), None)
+    # Where it is the baseline or the runner-up, that has been told.
+    best = next((each for each in race.final if each.roles == ("best in fp32",)), None)
     if best is not None and best.ratio is not None and best.task != winner.task:
         yield Finding("race_fp32", "note", _name(winner), (*_ratio(best), ("prefer", race.wanted.prefer)))
 
@@ -210,9 +212,13 @@ def _notes(race: Race) -> Iterator[Finding]:
 
 
 def _name(entry: Entry) -> str:
+    return _placed(entry.task)
+
+
+def _placed(task: Task) -> str:
     """With the load where it is more than one stream."""
-    n = entry.task.scenario.n
-    return f"{entry.task.placement}" + (f" × {n}" if n > 1 else "")
+    n = task.scenario.n
+    return f"{task.placement}" + (f" × {n}" if n > 1 else "")
 
 
 def changes(plan: Plan, here: Machine, version: str | None) -> list[Finding]:

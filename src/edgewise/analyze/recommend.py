@@ -33,6 +33,9 @@ COLUMNS = (
     Column("confidence"),
     Column("precision", "text", 1),
     Column("accuracy", "text", 2),
+    Column("accuracy_interval", "points_range", 3),
+    Column("own_precision", "text", 2),
+    Column("own_figure", "figure", 2),
 )
 # Peak memory of one process differs by less than this from that of the next.
 _SAME_MEMORY = 1.005
@@ -83,6 +86,8 @@ class Use:
     # Of those that cannot be told apart the quickest, where the figure is not a time itself.
     quickest: bool = False
     source: str | None = None
+    # Whether those without the figure are known to be worse all the same.
+    rest_is_worse: bool = False
 
 
 def run(evidence: Evidence, *, max_loss: float = 0.01) -> Section:
@@ -110,7 +115,7 @@ def run(evidence: Evidence, *, max_loss: float = 0.01) -> Section:
                     doubts[why].append(each.name)
         chosen: dict[str, list[str]] = defaultdict(list)
         for use, candidates in _uses(right, usual[key]):
-            row, finding = _choose(use, candidates, what, evidence, len(own))
+            row, finding = _choose(use, candidates, what, evidence, right)
             rows.append((key[0], key[2], *row))
             findings.append(finding)
             chosen[str(finding["target"])].append(use.name)
@@ -176,8 +181,8 @@ def _uses(right: dict[Group, list[Candidate]], usual: Group) -> list[tuple[Use, 
         )
     elif measure:
         found.append((Use("battery", "CPU time", "ns", lambda row: effort(row, measure)), one))
-    found.append((Use("little memory", "peak memory", "bytes", _memory), one))
-    return [(use, able) for use, each in found if (able := [c for c in each if use.cost(c.figures)])]
+    found.append((Use("little memory", "host memory", "bytes", _memory), one))
+    return [(use, each) for use, each in found if any(use.cost(c.figures) for c in each)]
 
 
 def _memory(row: Figures) -> Bounds | None:
@@ -191,7 +196,8 @@ def _real_time(rows: Sequence[Figures]) -> Use:
         carried = [found for row in rows if (found := row.percentile(p))]
         best = min(carried, key=lambda found: found.estimate, default=None)
         if best and not any(_might_beat(row, p, best) for row in rows):
-            return Use("real-time", f"p{p * 100:g}", "ns", lambda row, p=p: row.percentile(p))  # type: ignore[misc]
+            by: Callable[[Figures], Bounds | None] = lambda row, p=p: row.percentile(p)  # type: ignore[misc] # noqa: E731
+            return Use("real-time", f"p{p * 100:g}", "ns", by, rest_is_worse=True)
     return Use("real-time", "p50", "ns", lambda row: row.cost)
 
 
@@ -218,28 +224,37 @@ def _best_loads(right: dict[Group, list[Candidate]]) -> list[Candidate]:
 
 
 def _choose(
-    use: Use, candidates: Sequence[Candidate], what: str, evidence: Evidence, loads: int
+    use: Use, candidates: Sequence[Candidate], what: str, evidence: Evidence, right: Mapping[Group, Sequence[Candidate]]
 ) -> tuple[tuple[object, ...], Finding]:
+    """The best of those that have the figure. The others are no rivals, and were measured all the same."""
+
     def cost(each: Candidate) -> Bounds:
         found = use.cost(each.figures)
         assert found is not None
         return found
 
-    order = sorted(candidates, key=lambda each: cost(each).estimate)
+    able = [each for each in candidates if use.cost(each.figures)]
+    order = sorted(able, key=lambda each: cost(each).estimate)
     alike = [each for each in order if cost(each).low <= cost(order[0]).high]
     best = min(alike, key=lambda each: each.figures.cost.estimate) if use.quickest else order[0]
     ties = [each for each in alike if each is not best]
     others = [each for each in order if each is not best]
     after = others[0] if others else None
-    exact = next((each for each in order if each.answer.kind == "own"), None)
+    without, loads = len(candidates) - len(able), len(right)
+    # In the model's own precision: by the same figure, or else the quickest.
+    slower = sorted(candidates, key=lambda each: each.figures.p50)
+    exact = next((each for each in (*order, *slower) if each.answer.kind == "own"), None)
+    exact_figure = use.shown(cost(exact).estimate) if exact and exact in able else None
     figure = use.shown(cost(best).estimate)
     margin = cost(after).estimate / cost(best).estimate if after else None
     tied = ", ".join(each.name for each in ties[:_NAMED])
-    confidence = "alone" if after is None else f"tie with {len(ties)}" if ties else "clear"
+    ruled_out = without if use.rest_is_worse else 0
+    confidence = f"tie with {len(ties)}" if ties else "clear" if after or ruled_out else "alone"
     # None of it changes what memory a process takes.
     doubts = trust.findings(best.figures.measurement) if use.unit != "bytes" else ()
     beside = tuple(_BESIDE[finding.code] for finding in doubts if finding.code in _BESIDE)
-    confidence = ", ".join((confidence, *beside))
+    unknown = (f"{without} not known",) if without > ruled_out else ()
+    confidence = ", ".join((confidence, *unknown, *beside))
     row: tuple[object, ...] = (
         use.name,
         best.name,
@@ -252,6 +267,9 @@ def _choose(
         confidence,
         best.answer.precision,
         _ANSWERS[best.answer.kind],
+        best.answer.pair.interval if best.answer.pair else None,
+        exact.name if exact and exact is not best else None,
+        (exact_figure, use.unit) if exact is not best and exact_figure is not None else None,
     )
     values: dict[str, Scalar] = {
         "use": use.name,
@@ -267,11 +285,11 @@ def _choose(
         "margin": margin,
         "ties": len(ties),
         "tied": tied,
+        "ruled_out": ruled_out,
+        "unknown": without - ruled_out,
         "beside": ", ".join(beside),
         "loads": loads,
         "exact": exact.name if exact and exact is not best else None,
-        "exact_precision": exact.answer.precision if exact else None,
-        "exact_figure": use.shown(cost(exact).estimate) if exact else None,
         **best.answer.values,
         "command": _command(use, best, ties, exact, loads, evidence),
     }

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from ..core.chart import Axis, Chart, Series
 from ..core.profile import Profile
-from ..core.roofs import Roof, Roofs, place
+from ..core.roofs import WITHOUT_AMX, Roof, Roofs, place
 from ..core.types import Column, Finding, Section, Target, Task
 from . import trust
-from ._figures import Figures, machine_label
+from ._figures import figures, machine_label
 from ._joined import join
 from .accounting import account
 from .evidence import Costed, Evidence, absent
@@ -125,7 +125,7 @@ class _Subject:
 
     @property
     def about(self) -> str:
-        return f"{self.model} on {self.task.placement}"
+        return f"{self.model} on {self.task.placement}{trust.load(self.task.scenario)}"
 
 
 def run(evidence: Evidence, *, far: float = FAR, layers: int = LAYERS) -> Section:
@@ -164,13 +164,15 @@ def _on(task: Task) -> str:
 
 def _subjects(evidence: Evidence, far: float, findings: list[Finding]) -> Iterator[_Subject]:
     profiles = {(p.machine, p.task.subject, str(p.task.placement), p.task.scenario.batch): p for p in evidence.profiles}
-    traffic = {(t.machine, t.subject, t.placement, t.scenario): t for t in evidence.traffic}
+    # What moves in a run does not depend on how often it is run.
+    traffic = {(t.machine, t.subject, t.placement, t.scenario.batch): t for t in evidence.traffic}
     seen = set()
     for measured in reversed(evidence.measurements):
         task = measured.task
         key = (measured.machine, task.subject, str(task.placement), task.scenario.batch)
-        # Of several scenarios the newest: with others at work beside it, a run's time is not the processor's.
-        if task.scenario.kind != "single" or task.placement.kind != "single" or not measured.samples_ns or key in seen:
+        # Of several protocols the newest. With others at work beside it, a run's time is not the processor's.
+        alone = task.scenario.kind == task.placement.kind == "single" and task.scenario.contention is None
+        if not alone or not measured.samples_ns or trust.wrong(measured) or key in seen:
             continue
         seen.add(key)
         costed, target = evidence.costs.get(task.subject), task.placement.targets[0]
@@ -179,9 +181,9 @@ def _subjects(evidence: Evidence, far: float, findings: list[Finding]) -> Iterat
         ceiling = _ceiling(evidence.roofs, measured.machine, target, stored, f"{measured.label} on {target}", findings)
         if costed is None or ceiling is None:
             continue
-        moved = traffic.get((measured.machine, task.subject, task.placement, task.scenario))
+        moved = traffic.get((measured.machine, task.subject, task.placement, task.scenario.batch))
         scale = _Scale(costed, task.scenario.batch, _WIDTH_BYTES[ceiling.precision] / _WIDTH_BYTES.get(stored, 4))
-        p50 = Figures(measured).p50
+        p50 = figures(measured).p50
         flops, moved_bytes = scale.of(range(len(costed.cost.nodes)))
         counted = moved.bytes_per_run if moved else None
         whole = Point(WHOLE, None, flops, moved_bytes, p50, 1.0, ceiling, far, counted)
@@ -200,7 +202,11 @@ def _ceiling(
     for roofs in known:
         if (roofs.machine, roofs.device) != (machine, place(target)) or roofs.threads not in (None, target.threads):
             continue
-        compute = next((r for r in roofs.roofs if (r.kind, r.name) == ("compute", precision)), None)
+        named = {r.name: r for r in roofs.roofs if r.kind == "compute"}
+        compute = named.get(precision)
+        if "amx" not in str(target.option("isa") or "amx").lower():
+            # Told not to use the tiles, it is measured against what there is without them.
+            compute = named.get(precision + WITHOUT_AMX, compute)
         # The most that memory gave, read or copied; what a cache gave has another name.
         memory = max(
             (r for r in roofs.roofs if r.kind == "memory" and r.name.startswith("memory")),
@@ -294,7 +300,8 @@ def _of_roofs(roofs: Roofs, machine: str) -> Iterator[Finding]:
     threads = "" if roofs.threads is None else f"@{roofs.threads}"
     about = f"{machine} on {roofs.device}{threads}"
     shown = tuple((roof.name, roof.per_s) for roof in roofs.roofs)
-    yield Finding("roofs", "note", about, (("device", roofs.device), ("threads", roofs.threads), *shown))
+    ways = tuple((f"{roof.name} by", roof.method.partition(", ")[0]) for roof in roofs.roofs if roof.kind == "compute")
+    yield Finding("roofs", "note", about, (("device", roofs.device), ("threads", roofs.threads), *shown, *ways))
     for name, why in roofs.missing:
         yield Finding("roof_missing", "note", about, (("roof", name), ("why", why)))
 
@@ -347,7 +354,7 @@ def _series(bound: str, points: Sequence[Point]) -> Series | None:
 
 def _chart(title: str, series: list[Series], members: Sequence[_Subject], caches: bool = False) -> Chart:
     xs = [float(x) for each in series for x in each.x] or [1.0]
-    ceilings = {each.whole.ceiling.precision: each.whole.ceiling for each in members}
+    ceilings = {each.whole.ceiling.compute.name: each.whole.ceiling for each in members}
     ridges = [ceiling.ridge for ceiling in ceilings.values()]
     low, high = min(*xs, *ridges) / 2, max(*xs, *ridges) * 2
     for precision, ceiling in ceilings.items():

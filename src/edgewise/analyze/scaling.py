@@ -58,8 +58,8 @@ class Point:
 
     @property
     def per_s(self) -> tuple[float, float, float]:
-        done = self.batch * 1e9
-        return done / self.row.cost.high, done / self.row.cost.estimate, done / self.row.cost.low
+        each = self.row.per_item
+        return 1e9 / each.high, 1e9 / each.estimate, 1e9 / each.low
 
 
 @dataclass
@@ -175,6 +175,8 @@ def _sweeps(
         place = key(m)
         sweep = groups.setdefault(place, Sweep(m.machine, place[1], place[3]))
         size = side(m.label, evidence.models.get(m.task.subject))
+        # Measured with two versions of an engine, the newer counts: a sweep is of one thing.
+        sweep.points[:] = [each for each in sweep.points if (each.batch, each.size) != (m.task.scenario.batch, size)]
         sweep.points.append(Point(figures(m), m.task.scenario.batch, size))
         done.add((m.machine, m.task))
     for failure in evidence.failures:
@@ -357,6 +359,8 @@ def _line(
 ) -> Series:
     bounds = [value(point) for point in sweep.points]
     at = None if by_size or len(sweep.points) < 2 else knee(sweep.points).point
+    if at is sweep.points[-1]:
+        at = None
     return Series(
         name,
         tuple((point.size or 0) if by_size else point.batch for point in sweep.points),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -68,11 +69,14 @@ def run(evidence: Evidence, *, bound: tuple[float, float] | None = None) -> Sect
     if not found:
         return absent("Summary", "nothing was measured", "edgewise bench MODEL")
     findings: list[Finding] = []
-    for measurement in evidence.measurements:
-        if sampled(measurement):
-            findings += trust.findings(measurement)
-            if bound:
-                findings.append(_certified(figures(measurement), *bound))
+    measured = [m for m in evidence.measurements if sampled(m)]
+    often = Counter((m.machine, trust.name(m)) for m in measured)
+    for m in measured:
+        # Measured twice, under protocols that differ: the whole text tells which of them it is.
+        twice = often[m.machine, trust.name(m)] > 1
+        findings += trust.findings(m, f"{m.label} on {m.task.placement}, {m.task.scenario}" if twice else None)
+        if bound:
+            findings.append(_certified(figures(m), *bound))
     rows: list[tuple[object, ...]] = []
     for group in found:
         order = ranked(group.members)

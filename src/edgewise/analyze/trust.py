@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from ..core import stats
-from ..core.types import Finding, Level, Measurement, Scalar
+from ..core.types import Finding, Level, Measurement, Scalar, Scenario
 from ._figures import Figures, figures, sampled
 
 # Other processes taking more than this share of the machine is the commonest reason for a wrong number.
@@ -26,8 +26,15 @@ Found = Callable[..., Finding]
 
 
 def name(measurement: Measurement) -> str:
-    """How findings refer to a measurement."""
-    return f"{measurement.label} on {measurement.task.placement}"
+    """How findings refer to a measurement: with its load where that is not one inference after another."""
+    return f"{measurement.label} on {measurement.task.placement}{load(measurement.task.scenario)}"
+
+
+def load(scenario: Scenario) -> str:
+    """Behind a name: what is asked of it, without how long it is watched."""
+    s = scenario
+    told = str(Scenario(s.kind, s.batch, s.n, s.rate_hz, contention=s.contention))
+    return "" if told == "single" else f", {told}"
 
 
 def wrong(measurement: Measurement) -> bool:
@@ -37,8 +44,9 @@ def wrong(measurement: Measurement) -> bool:
     return any(math.isinf(error) or (precision == "fp32" and error > EXPLAINED_ERROR["fp32"]) for error in found)
 
 
-def findings(measurement: Measurement) -> Iterator[Finding]:
-    about = name(measurement)
+def findings(measurement: Measurement, about: str | None = None) -> Iterator[Finding]:
+    """`about`: what it is called where its name is not enough."""
+    about = about or name(measurement)
 
     def found(code: str, level: Level, **values: Scalar) -> Finding:
         return Finding(code, level, about, tuple(values.items()))
@@ -53,7 +61,7 @@ def findings(measurement: Measurement) -> Iterator[Finding]:
         stolen = sum(r.stolen_ns or 0 for r in rounds) / capacity
         if stolen > STOLEN_SHARE:
             yield found("stolen_time", "caution", share=stolen)
-    yield from _series(measurement, found)
+    yield from _series(measurement, found, about)
     yield from _answer(measurement, found)
     clocks = [r.clock_hz for r in rounds if r.clock_hz]
     third = len(clocks) // 3
@@ -68,7 +76,7 @@ def findings(measurement: Measurement) -> Iterator[Finding]:
         yield found("contention", "note", contention=str(scenario.contention))
 
 
-def _series(measurement: Measurement, found: Found) -> Iterator[Finding]:
+def _series(measurement: Measurement, found: Found, about: str) -> Iterator[Finding]:
     scenario = measurement.task.scenario
     last = len(measurement.starts) - 1
     warm = [s for r in measurement.rounds if r.warmup and r.start == last for s in r.samples_ns]
@@ -85,14 +93,14 @@ def _series(measurement: Measurement, found: Found) -> Iterator[Finding]:
         if interval and interval.relative_width > scenario.width:
             yield found("wide_interval", "caution", width=interval.relative_width, asked=scenario.width)
     if len(row.modes.modes) > 1:
-        yield several_modes(row)
+        yield several_modes(row, about)
 
 
-def several_modes(row: Figures) -> Finding:
+def several_modes(row: Figures, about: str) -> Finding:
     modes = row.modes
     shown = ", ".join(f"{round(m.center)}:{m.share:.3f}" for m in modes.modes)
     values = (("modes", shown), ("alternation", modes.alternation), ("dwell", modes.mean_dwell))
-    return Finding("several_modes", "note", name(row.measurement), values)
+    return Finding("several_modes", "note", about, values)
 
 
 def _answer(measurement: Measurement, found: Found) -> Iterator[Finding]:

@@ -15,17 +15,11 @@ if TYPE_CHECKING:
 
 
 def short(cells: Sequence[Wanted]) -> Callable[[Scenario], str]:
-    """How loads are called in what is drawn: without what the protocol says of all of them, as far as they differ."""
-    names: dict[str, set[Scenario]] = {}
-    for load in {cell.scenario for cell in cells}:
-        names.setdefault(_brief(load), set()).add(load)
-    return lambda load: _brief(load) if len(names.get(_brief(load), ())) == 1 else str(load)
+    """How loads are called in what is drawn: without what the protocol says of all of them."""
+    from ..report.names import loads
 
-
-def _brief(load: Scenario) -> str:
-    from ..core.types import Scenario
-
-    return str(Scenario(load.kind, load.batch, load.n, load.rate_hz, contention=load.contention))
+    names = loads(cell.scenario for cell in cells)
+    return lambda load: names.get(str(load), str(load))
 
 
 def announce(asked: Study, cells: Sequence[Wanted], course: Course) -> None:
@@ -135,7 +129,7 @@ def left_out(asked: Study, left: Sequence[Wanted], late: Sequence[str], cells: i
     said = [f"{len(left)} of {cells} cells: {outline(left, len(asked.models))}"] if left else []
     said += [", ".join(late) if len(late) < 3 else f"{late[0]} and {len(late) - 1} more findings"] if late else []
     spent = f"within {duration(budget_s)}" if budget_s else "in the end"
-    return f"not measured {spent}: {'; '.join(said)} → {command()}"
+    return f"not finished {spent}: {'; '.join(said)} → {command()}"
 
 
 def command() -> str:
@@ -153,8 +147,13 @@ def close(cautions: Sequence[str], results: int, known: int, path: str) -> None:
         out.print()
     for caution in cautions:
         out.print(f"[bold yellow]![/bold yellow] {escape(caution)}")
-    out.print(f"\n{results} results, {known} of them from the store {path}", style="dim", markup=False)
-    out.print(f"Next: edgewise report {shlex.quote(path)} -o report.html", markup=False)
+    out.print(
+        f"\n{results} {'result' if results == 1 else 'results'}, {known} of them from the store {path}",
+        style="dim",
+        markup=False,
+    )
+    if results:
+        out.print(f"Next: edgewise report {shlex.quote(path)} -o report.html", markup=False)
 
 
 def exit_code(results: Sequence[Result]) -> int:

@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from ..report.content import Report
 
 
+# As many lines of answers fit on a terminal.
+_MOST = 6
+
+
 def run(
     stores: Annotated[tuple[str, ...], "stores, of one machine or several (default: your own)"] = (),
     *,
@@ -42,14 +46,16 @@ def run(
 
 
 def _recommended(report: Report) -> None:
-    """What most people open a report for."""
+    """What most people open a report for: what stands at its top."""
     import sys
 
     from ..report import terminal
+    from ..report.names import shortened
 
-    out = terminal.console(sys.stdout)
-    findings = [finding for drawn in report.drawn for finding in drawn.section.findings]
-    terminal.draw_findings([finding for finding in findings if finding.code == "recommended"], out)
+    out, told = terminal.console(sys.stdout), shortened(report)[0].headlines
+    terminal.draw_findings(told[:_MOST], out)
+    if len(told) > _MOST:
+        out.print(f"… and {len(told) - _MOST} more in the report", style="dim")
     out.print()
 
 

@@ -32,7 +32,7 @@ def run(
     from ..report import format, terminal
     from ..study import plans
     from ..study.prepare import Limits
-    from ..study.run_plan import images_in, run_plan
+    from ..study.run_plan import check, images_in, run_plan
     from . import _values as values
     from ._progress import Progress
 
@@ -42,6 +42,7 @@ def run(
     how = str(parse_preprocess(preprocess)) if preprocess else found.model.preprocess
     names = class_names(labels) if labels else found.model.classes
     given = [*inputs, *(images_in(data) if data else [])]
+    check(given, output)
     cell, changed = plans.ready(plan, found, Limits(timeout, values.size_bytes(memory)))
     if isinstance(cell, Failure):
         raise rebuild({"error": cell.error, "message": cell.message, "hint": cell.hint})

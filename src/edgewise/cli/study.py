@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 
@@ -52,7 +53,8 @@ def run(
     course = Course(0.0, asked.protocol.passes, budget_s)
     metering = not dry_run and (energy or power is not None or asked.energy != "off")
     meters = choose_meters(parse_power(power) if power else None, every=energy) if metering else ()
-    with Store(path) as store:
+    # Looking ahead leaves no file behind.
+    with Store(path if not dry_run or Path(path).exists() else ":memory:") as store:
         preferred = [parse_target(text) for text in asked.protocol.targets]
         wanted = request(
             asked.models, asked.on, (), asked.scenarios, limits, preferred=preferred, engines=asked.engines
@@ -112,17 +114,19 @@ def run(
         finally:
             for meter in meters:
                 meter.close()
-    section, left = say.summary(asked, wanted.machine, results), conduct.unmeasured()
+    # What a budget cut in the middle is in the store, to be gone on with; it is no result to rank.
+    whole = [result for result in results if isinstance(result, Failure) or result.complete]
+    section, left = say.summary(asked, wanted.machine, whole), conduct.unmeasured()
     if json_:
         told = {"study": asked.name, "protocol": asked.protocol, "machine": wanted.machine, "results": results}
         told |= {"section": section, "known": conduct.known, "not_measured": say.listed(left), "late": late}
         print(dumps(told))
     else:
-        say.draw(asked, wanted.machine, section, results, wanted.models, short)
+        say.draw(asked, wanted.machine, section, whole, wanted.models, short)
         cautions = missed
         if asked.energy != "off" and not meters:
             cautions.append("no energy meter can be read here → edgewise devices, or declare a power: --power 15W")
         if left or late:
             cautions.append(say.left_out(asked, left, late, len(conduct.cells), budget_s))
-        say.close(cautions, len(results), conduct.known, path)
-    return say.exit_code(results)
+        say.close(cautions, len(whole), conduct.known, path)
+    return say.exit_code(whole)

@@ -9,7 +9,7 @@ from typing import Literal
 from .types import Failure, Round, Scenario, Task
 
 Prefer = Literal["latency", "throughput", "energy", "memory"]
-# tied: not shown to be worse than the winner by the end. The others are out, each for another reason.
+# tied: not told from the winner by the end. The others are out, each for another reason.
 Status = Literal["won", "tied", "slower", "wrong", "failed", "memory", "late", "undecided", "inaccurate"]
 
 
@@ -39,7 +39,9 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A candidate. `ratio` is its cost over the winner's, with a 95 % interval; after `heat` it was out."""
+    """A candidate; after `heat` it was out. `ratio` is its cost over the winner's with a 95 % interval; a tie's is the
+    interval it was judged by, which allows for the number of candidates and looks and so reaches 1. `p50_ns`, `p90_ns`
+    and `per_s` are of the race's turns, taken at different times: `ratio` compares, these do not."""
 
     task: Task
     label: str

@@ -7,6 +7,9 @@ from typing import Literal
 
 from .types import Placement, Scenario, Target
 
+# Behind a precision: its roof by vector instructions, on a processor whose tiles do more. Not every engine uses them.
+WITHOUT_AMX = " without AMX"
+
 
 @dataclass(frozen=True, slots=True)
 class Roof:

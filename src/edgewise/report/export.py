@@ -64,6 +64,10 @@ def write(report: Report, output: str, kind: str) -> list[str]:
             raise InputError(
                 f"{output} is a folder; expected the name of a file", f"edgewise report -o {output}/r.html"
             )
+        if target.exists() and not target.is_file():
+            # A pipe or a terminal: a file put in its place would reach nobody.
+            target.write_text(content, encoding="utf-8", newline="\n")
+            return [str(target)]
         part = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
             part.write_text(content, encoding="utf-8", newline="\n")
@@ -92,6 +96,10 @@ def _write_folder(target: Path, files: Mapping[str, str]) -> list[str]:
         if target.is_dir():
             target.rename(old)
         part.rename(target)
+    except OSError:
+        if old.is_dir() and not target.exists():
+            old.rename(target)
+        raise
     finally:
         shutil.rmtree(part, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)

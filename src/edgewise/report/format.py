@@ -52,7 +52,12 @@ def size(count: float) -> str:
 def amount(count: float) -> str:
     """Of things without a unit: 4.09 G multiply-adds."""
     scale, unit = next(((s, u) for s, u in _AMOUNTS if count >= s), _AMOUNTS[-1])
-    return f"{figures(count / scale)} {unit}" if unit else f"{count:,}"
+    return f"{figures(count / scale)} {unit}" if unit else figures(count) if count % 1 else f"{count:,.0f}"
+
+
+def times(ratio: float) -> str:
+    """Two places where they tell something; never a zero for what is only small."""
+    return f"{ratio:.2f}" if 0.1 <= abs(ratio) < 1000 or ratio == 0 else figures(ratio)
 
 
 def percent(share: float) -> str:
@@ -104,9 +109,9 @@ def cell(value: Any, unit: str) -> str:
         case "ns_range":
             return time_range(*value)
         case "ratio":
-            return f"{value:.2f}×"
+            return f"{times(value)}×"
         case "ratio_range":
-            return f"[{value[0]:.2f}, {value[1]:.2f}]"
+            return f"[{times(value[0])}, {times(value[1])}]"
         case "bytes":
             return size(value)
         case "amount":

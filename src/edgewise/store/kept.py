@@ -34,10 +34,15 @@ class Kept:
 
     def all(self, kind: str, record: type[R]) -> Iterator[R]:
         """The newest of every key, in the order they were kept."""
+        return (found for _, found in self.dated(kind, record))
+
+    def dated(self, kind: str, record: type[R]) -> Iterator[tuple[int, R]]:
+        """The same, each with the time it was kept."""
         with self._store.guard():
             rows = self._store.connection.execute(
-                "SELECT body FROM kept WHERE id IN (SELECT max(id) FROM kept WHERE kind = ? GROUP BY key) ORDER BY id",
+                "SELECT created_ns, body FROM kept"
+                " WHERE id IN (SELECT max(id) FROM kept WHERE kind = ? GROUP BY key) ORDER BY id",
                 (kind,),
             ).fetchall()
         for row in rows:
-            yield from_json(record, json.loads(row["body"]))
+            yield row["created_ns"], from_json(record, json.loads(row["body"]))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from ..analyze.evidence import Costed, Evidence
+from ..analyze.scaling import NOT_TRIED
 from ..core.errors import StoreError
 from ..core.evaluation import Evaluation
 from ..core.profile import Profile
@@ -22,14 +25,19 @@ from ..zoo.catalog import CATALOG
 # Results measured alone come before those of a race, where a search gave the target only as long as it needed.
 _STUDIES = ("bench", "race")
 Versions = tuple[tuple[str, str], ...]
+R = TypeVar("R")
 
 
 class _Newest:
-    """Results by task, machine and versions: the newest measured alone, or else in a race; the newest failure."""
+    """Results by task, machine and versions: the newest measured alone, or else in a race; the newest failure.
+
+    What failed before an engine was asked has no versions, and counts until any version has measured it.
+    """
 
     def __init__(self) -> None:
         self._measured: dict[Hashable, dict[str, tuple[int, Measurement]]] = {}
         self._failed: dict[Hashable, tuple[int, str, Failure]] = {}
+        self._since: dict[Hashable, int] = {}
 
     def add(self, study: str, created_ns: int, versions: Versions, result: Result) -> None:
         key = (result.task.digest, result.machine, versions)
@@ -37,6 +45,8 @@ class _Newest:
             if created_ns >= self._failed.get(key, (0,))[0]:
                 self._failed[key] = (created_ns, study, result)
             return
+        of = (result.task.digest, result.machine)
+        self._since[of] = max(created_ns, self._since.get(of, 0))
         mine = self._measured.setdefault(key, {})
         if study not in mine or created_ns >= mine[study][0]:
             mine[study] = (created_ns, result)
@@ -55,47 +65,67 @@ class _Newest:
             if not failure:
                 measured.append((created_ns, measurement))
         measured.sort(key=lambda pair: pair[0])
-        in_order = sorted(failed.values(), key=lambda each: each[0])
+        in_order = sorted((each for key, each in failed.items() if not self._outdone(key)), key=lambda each: each[0])
         return tuple(m for _, m in measured), tuple(failure for _, _, failure in in_order)
+
+    def _outdone(self, key: Hashable) -> bool:
+        """Of failures without a version: whether it was measured since, or ever where this time it was not tried."""
+        created_ns, _, failure = self._failed[key]
+        since = self._since.get((failure.task.digest, failure.machine))
+        unversioned = isinstance(key, tuple) and not key[2]
+        return unversioned and since is not None and (since >= created_ns or failure.stage == NOT_TRIED)
 
 
 def gather(paths: Sequence[str]) -> Evidence:
-    """What the stores hold together. Of the same thing in several, the newest counts, or that of the later store."""
+    """What the stores hold together. Of the same thing in several, the newest counts."""
     machines: dict[str, Machine] = {}
     models: dict[str, Model] = {}
-    results, answers = _Newest(), _Newest()
-    evaluations: dict[Hashable, tuple[int, Evaluation]] = {}
-    kept = _KeptOf()
+    results, answers, kept = _Newest(), _Answers(), _KeptOf()
+    begun: dict[Hashable, str] = {}
     for path in dict.fromkeys(str(Path(path)) for path in paths):
-        with Store(path, create=False) as store:
+        with Store(path, create=False) as store, _at_once(store):
             machines |= store.machines()
             models |= store.models()
-            _results(store, results)
-            for number, created_ns, status, record in Evaluations(store).all():
-                _evaluation(store, (number, created_ns, status, record), evaluations, answers)
+            _results(store, results, begun)
+            answers.add(store)
             kept.add(Kept(store))
     measurements, failures = results.settle()
-    newest = sorted(evaluations.values(), key=lambda pair: pair[0])
+    known = {(m.task.digest, m.machine) for m in measurements} | {(f.task.digest, f.machine) for f in failures}
+    evaluations, unanswered, asked = answers.settle()
     evidence = Evidence(
         machines,
         models,
         measurements,
-        failures + answers.settle()[1],
-        tuple(evaluation for _, evaluation in newest),
-        tuple(kept.profiles.values()),
-        tuple(kept.supports.values()),
-        tuple(kept.roofs.values()),
-        tuple(kept.traffic.values()),
-        tuple(kept.races.values()),
+        failures + unanswered,
+        evaluations,
+        kept.profiles.all(),
+        kept.supports.all(),
+        kept.roofs.all(),
+        kept.traffic.all(),
+        kept.races.all(),
         kept.costs,
-        _published([m.label for m in measurements] + [e.label for _, e in newest] + [m.label for m in models.values()]),
+        _published(
+            {m.label for m in measurements} | {e.label for e in evaluations} | {m.label for m in models.values()}
+        ),
+        tuple(name for key, name in begun.items() if key not in known) + asked,
     )
-    if not (measurements or newest or evidence.profiles or evidence.supports or evidence.roofs):
-        _refuse(paths, failures)
+    if not (measurements or evaluations or evidence.profiles or evidence.supports or evidence.roofs):
+        _refuse(paths, evidence.failures, evidence.unfinished)
     return evidence
 
 
-def _results(store: Store, into: _Newest) -> None:
+@contextmanager
+def _at_once(store: Store) -> Iterator[None]:
+    """All of it as it is at one moment, though somebody may be writing."""
+    with store.guard():
+        store.connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            store.connection.execute("ROLLBACK")
+
+
+def _results(store: Store, into: _Newest, begun: dict[Hashable, str]) -> None:
     with store.guard():
         rows = store.connection.execute("SELECT id, versions FROM results").fetchall()
     versions = {row["id"]: _versions(row["versions"]) for row in rows}
@@ -103,51 +133,88 @@ def _results(store: Store, into: _Newest) -> None:
         for number, created_ns, status, result in store.results(study):
             if status in ("complete", "failed"):
                 into.add(study, created_ns, versions.get(number, ()), result)
+            elif study == "bench":
+                name = f"{result.label} on {result.task.placement}, {result.task.scenario}"
+                begun[result.task.digest, result.machine] = name
 
 
-def _evaluation(
-    store: Store,
-    found: tuple[int, int, str, Evaluation | Failure],
-    into: dict[Hashable, tuple[int, Evaluation]],
-    failures: _Newest,
-) -> None:
-    number, created_ns, status, record = found
-    if isinstance(record, Failure):
+class _Answers:
+    """Evaluations by model, target, machine, versions, images and preprocessing: the newest, a failure until then."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, tuple[int, Evaluation]] = {}
+        self._failed: dict[Hashable, tuple[int, Failure]] = {}
+        self._begun: dict[Hashable, str] = {}
+
+    def add(self, store: Store) -> None:
         with store.guard():
-            row = store.connection.execute("SELECT versions FROM evaluations WHERE id = ?", (number,)).fetchone()
-        failures.add("bench", created_ns, _versions(row["versions"]), record)
-    elif status == "complete" and record.answered:
-        key = (record.subject, record.placement, record.machine, record.versions, record.data, record.preprocess)
-        if created_ns >= into.get(key, (0,))[0]:
-            into[key] = (created_ns, record)
+            rows = store.connection.execute("SELECT id, versions, data, preprocess FROM evaluations").fetchall()
+        asked = {row["id"]: (_versions(row["versions"]), row["data"], row["preprocess"]) for row in rows}
+        for number, created_ns, status, record in Evaluations(store).all():
+            if isinstance(record, Failure):
+                key = (record.task.subject, record.task.placement, record.machine, *asked[number])
+                if created_ns >= self._failed.get(key, (0,))[0]:
+                    self._failed[key] = (created_ns, record)
+                continue
+            key = (record.subject, record.placement, record.machine, *asked[number])
+            if status != "complete":
+                self._begun[key] = f"{record.label} on {record.placement}, {record.data_label}"
+            elif record.answered and created_ns >= self._found.get(key, (0,))[0]:
+                self._found[key] = (created_ns, record)
+
+    def settle(self) -> tuple[tuple[Evaluation, ...], tuple[Failure, ...], tuple[str, ...]]:
+        """What was answered, what failed and was not answered since, what was only begun."""
+        found = sorted(self._found.values(), key=lambda pair: pair[0])
+        failed = [each for key, each in self._failed.items() if self._found.get(key, (0,))[0] < each[0]]
+        failed.sort(key=lambda pair: pair[0])
+        begun = tuple(name for key, name in self._begun.items() if key not in self._found)
+        return tuple(evaluation for _, evaluation in found), tuple(failure for _, failure in failed), begun
 
 
 def _versions(text: str) -> Versions:
     return tuple((name, version) for name, version in json.loads(text))
 
 
+def _profiled(profile: Profile) -> Hashable:
+    """How long a load is measured says nothing about a profile, which takes its own time."""
+    task, load = profile.task, profile.task.scenario
+    return task.subject, task.placement, load.batch, load.input, load.seed, profile.machine, profile.versions
+
+
+class _Dated(Generic[R]):
+    """Records by what they are about, the newest of each."""
+
+    def __init__(self, key: Callable[[R], Hashable]) -> None:
+        self._key = key
+        self._found: dict[Hashable, tuple[int, R]] = {}
+
+    def add(self, records: Iterable[tuple[int, R]]) -> None:
+        for created_ns, record in records:
+            key = self._key(record)
+            if key not in self._found or created_ns >= self._found[key][0]:
+                self._found[key] = (created_ns, record)
+
+    def all(self) -> tuple[R, ...]:
+        return tuple(record for _, record in self._found.values())
+
+
 class _KeptOf:
-    """Kept records by what they are about: one store's newer one already took the place of its older one."""
+    """Kept records, the newest of what is about the same; one store's newer one already took the place of its older."""
 
     def __init__(self) -> None:
-        self.profiles: dict[Hashable, Profile] = {}
-        self.supports: dict[Hashable, Support] = {}
-        self.roofs: dict[Hashable, Roofs] = {}
-        self.traffic: dict[Hashable, Traffic] = {}
-        self.races: dict[Hashable, Race] = {}
+        self.profiles = _Dated[Profile](_profiled)
+        self.supports = _Dated[Support](lambda s: (s.subject, s.placement, s.machine, s.versions))
+        self.roofs = _Dated[Roofs](lambda r: (r.machine, r.device, r.threads))
+        self.traffic = _Dated[Traffic](lambda t: (t.subject, t.placement, t.scenario, t.machine, t.source))
+        self.races = _Dated[Race](lambda race: (race.label, race.machine, race.wanted))
         self.costs: dict[str, Costed] = {}
 
     def add(self, kept: Kept) -> None:
-        for p in kept.all("profile", Profile):
-            self.profiles[p.task.digest, p.machine, p.versions] = p
-        for s in kept.all("support", Support):
-            self.supports[s.subject, s.placement, s.machine, s.versions] = s
-        for r in kept.all("roofs", Roofs):
-            self.roofs[r.machine, r.device, r.threads] = r
-        for t in kept.all("traffic", Traffic):
-            self.traffic[t.subject, t.placement, t.scenario, t.machine, t.source] = t
-        for race in kept.all("race", Race):
-            self.races[race.label, race.machine, race.wanted] = race
+        self.profiles.add(kept.dated("profile", Profile))
+        self.supports.add(kept.dated("support", Support))
+        self.roofs.add(kept.dated("roofs", Roofs))
+        self.traffic.add(kept.dated("traffic", Traffic))
+        self.races.add(kept.dated("race", Race))
         for c in kept.all("cost", Costed):
             # By subject: the smallest batch, nearest to what one inference costs.
             if c.subject not in self.costs or c.batch <= self.costs[c.subject].batch:
@@ -160,10 +227,12 @@ def _published(labels: Iterable[str]) -> dict[str, float]:
     return {label: accuracy[0] / 100 for label, accuracy in found.items() if accuracy}
 
 
-def _refuse(paths: Sequence[str], failures: Sequence[Failure]) -> None:
+def _refuse(paths: Sequence[str], failures: Sequence[Failure], unfinished: Sequence[str]) -> None:
     where = ", ".join(paths)
     hint = f"edgewise bench MODEL --save {paths[0] if paths else 'lab.db'}"
     if failures:
         count = "its one result" if len(failures) == 1 else f"all {len(failures)} results"
         raise StoreError(f"{where} has nothing to report: {count} failed, the last with: {failures[-1].message}", hint)
-    raise StoreError(f"{where} has nothing to report: no complete measurement, evaluation or profile", hint)
+    begun = f"; {len(unfinished)} begun and not finished" if unfinished else ""
+    hint = "the same command again goes on with them (bench and scale: --resume)" if unfinished else hint
+    raise StoreError(f"{where} has nothing to report: no complete measurement, evaluation or profile{begun}", hint)

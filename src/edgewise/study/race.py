@@ -34,6 +34,11 @@ FEWEST_TURNS = 3
 WARMUP_NS = 200_000_000
 # All of a side's turns above all of the best's, by this factor: further turns would only say it again.
 HOPELESS = 1.5
+# Who costs this many times as much as another in every start, of two at least, goes home however much its starts
+# differ from each other: an engine whose threads wait for each other on a busy machine has no spread to speak of.
+FAR = 2.0
+# Who seems to be behind by this share is not called a tie for want of a start that would tell.
+NO_TIE = 0.1
 # A meter's window: as long as it needs, within reason.
 METERED_S, LONGEST_METERED_S = 1.0, 10.0
 
@@ -111,8 +116,8 @@ class Heats:
         self.judge(self.alive)
 
     def decide(self) -> None:
-        """Further starts for those that may still be better than the best by more than the margin, until none may or
-        all have had theirs."""
+        """Further starts for those that may still be better than the best by more than the margin, or are too far
+        behind to be called a tie, until there are none or all have had theirs."""
         while self.best is not None and (close := self._close()):
             chosen = [self.best, *close[: self._group - 1]]
             self.heat(chosen, CLOSE_TURNS)
@@ -123,7 +128,7 @@ class Heats:
         found = [
             (len(c.side.starts), gap.estimate if (gap := self.gap(c)) else 0.0, c.number)
             for c in self.alive
-            if c is not self.best and len(c.side.starts) < self._starts and self.gain(c) > MARGIN
+            if c is not self.best and len(c.side.starts) < self._starts and self._open(c)
         ]
         return [self.contenders[number] for *_, number in sorted(found)]
 
@@ -131,10 +136,28 @@ class Heats:
         """How far behind the best."""
         return self.standings.gap(contender.number, self.best.number) if self.best else None
 
-    def gain(self, contender: Contender) -> float:
-        """By what share it may cost less than the best, at the level at which it would be sent home."""
+    def _open(self, contender: Contender) -> bool:
+        """Whether another start is worth its time."""
         gap = self.gap(contender)
-        return math.inf if gap is None else 1 - math.exp(min(0.0, gap.low(self._level(max(contender.looks, 1)))))
+        if gap is None or gap.estimate > math.log1p(NO_TIE):
+            return True
+        return not gap.exceeds(math.log1p(-MARGIN), self._level(max(contender.looks, 1)))
+
+    def ratio(self, contender: Contender) -> tuple[float, float, float] | None:
+        """Its cost over the best's, with a 95 % interval; of one that is still in, with the interval it is judged by,
+        which allows for all others and all looks: that one reaches 1 where it was not told from the best."""
+        gap = self.gap(contender)
+        judged = contender.status is None and contender is not self.best
+        return gap.ratio(2 * self._level(max(contender.looks, 1)) - 1 if judged else 0.95) if gap else None
+
+    def settle(self, best: Contender) -> None:
+        """The last judgement, beside the one that is chosen. Who could never be set beside it did not really run."""
+        best.status = best.heat = None
+        self.best = best
+        self._send_home(self.alive)
+        for c in self.alive:
+            if self.gap(c) is None:
+                self.out(c, "failed", "nothing could be measured of it beside the others")
 
     def judge(self, those: Sequence[Contender]) -> None:
         """Find the best so far, and send home who is surely worse."""
@@ -148,8 +171,19 @@ class Heats:
             gap = self.gap(c)
             if c.status is None and c is not self.best and gap is not None:
                 c.looks += 1
-                if gap.low(self._level(c.looks)) > 0:
+                if gap.exceeds(0.0, self._level(c.looks)) or self._far(c):
                     self.out(c, "slower", "")
+
+    def _far(self, contender: Contender) -> bool:
+        """Whether in each of its heats one that may win was better by a factor."""
+        own = {s.heat: s.value for s in self.seen if s.who == contender.number}
+        least = dict[int, float]()
+        for s in self.seen:
+            # Below 0 is who was no candidate.
+            if s.heat in own and s.who >= 0 and self.contenders[s.who].status in (None, "slower"):
+                least[s.heat] = min(s.value, least.get(s.heat, s.value))
+        behind = [value - least[heat] > math.log(FAR) for heat, value in own.items() if heat in least]
+        return len(behind) > 1 and all(behind)
 
     def _reachable(self) -> list[Contender]:
         """Of those in the race, whom a chain of heats connects with the latest."""

@@ -27,6 +27,15 @@ def images_in(folder: str) -> list[str]:
     return found
 
 
+def check(inputs: Sequence[str], output: str | None) -> None:
+    """Before anything runs for nothing: what is to be read is there, and so is the folder to write to."""
+    for path in inputs:
+        if not Path(path).is_file():
+            raise InputError(f"there is no file {path}")
+    if output is not None and not Path(output).resolve().parent.is_dir():
+        raise InputError(f"{Path(output).parent} is no folder to write to")
+
+
 def run_plan(
     cell: Cell,
     preprocess: str | None,
@@ -37,9 +46,6 @@ def run_plan(
     progress: Callable[[int], None] = lambda done: None,
 ) -> Iterator[Executed]:
     """What became of each input, in order; without any, of seeded noise. `output` keeps all outputs in an .npz."""
-    for path in inputs:
-        if not Path(path).is_file():
-            raise InputError(f"there is no file {path}")
     with Session(cell) as session:
         session.open()
         worker = session.worker

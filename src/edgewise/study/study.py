@@ -14,6 +14,7 @@ from ..core import registry
 from ..core.errors import EdgewiseError, InputError
 from ..core.text import parse_duration, parse_placement
 from ..core.types import PRECISIONS, Placement, Scenario
+from ..data import built_in
 from ..zoo import pocket, pretrained
 from . import protocol as protocols
 from .prepare import expand
@@ -81,7 +82,7 @@ def read(path: str) -> Study:
     texts = table.texts("scenarios", protocol.scenarios)
     scenarios = tuple(_at(table, f"scenarios[{i}]", protocol.scenario, text) for i, text in enumerate(texts))
     batch = table.wholes("batch", protocol.batch)
-    if "batch" not in table and any(load.batch > 1 for load in scenarios):
+    if any(load.batch > 1 for load in scenarios):
         raise InputError(f"{path}: the batch is a key of its own: batch = [8], found it in scenarios")
     on = table.texts("on")
     for place, text in enumerate(on):
@@ -107,7 +108,7 @@ def read(path: str) -> Study:
         table.flag("profile", False),
         table.flag("support", False),
         table.flag("roofs", False),
-        table.text("accuracy"),
+        _data(table, Path(path).parent),
     )
 
 
@@ -173,6 +174,16 @@ def _models(table: Table, folder: Path) -> tuple[str, ...]:
                 "edgewise zoo",
             )
     return tuple(dict.fromkeys(found))
+
+
+def _data(table: Table, folder: Path) -> str | None:
+    """Built-in data by name, or what lies beside the study, as models do."""
+    name = table.text("accuracy")
+    if name is None or _at(table, "accuracy", built_in.parse, name):
+        return name
+    if not (folder / name).exists():
+        raise InputError(f"{table.where}: accuracy: there is no data at {folder / name}", 'accuracy = "pocket"')
+    return str(folder / name)
 
 
 def _perhaps(name: str, known: tuple[str, ...]) -> str:

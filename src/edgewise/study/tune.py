@@ -69,6 +69,15 @@ class Tuned:
     calibration: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What the fresh processes showed, the winner's measurement first."""
+
+    final: tuple[Beside, ...] = ()
+    measured: tuple[Measurement, ...] = ()
+    p50_ns: tuple[float, float, float] | None = None
+
+
 def tune(request: Request, tuning: Tuning, store: Store, progress: Progress, meters: Sequence[Metered] = ()) -> Tuned:
     return _Tune(request, tuning, store, progress, meters).run()
 
@@ -112,27 +121,28 @@ class _Tune:
         )
         winner = self._race()
         choosing_s = time.monotonic() - prepared
-        chosen, overturned = winner, None
-        final: tuple[Beside, ...] = ()
-        confirmed: tuple[Measurement, ...] = ()
-        p50_ns = None
-        if winner is not None:
-            final, confirmed, p50_ns = self._confirm(winner, beside)
-            better = self._better(final)
-            self.heats.best = better or winner
-            if better is not None:
-                overturned, chosen = winner.name, better
-                final, confirmed, p50_ns = self._confirm(better, beside)
-        gain = max((self.heats.gain(c) for c in self.heats.alive if c is not chosen), default=0.0)
+        shown: _Shown | None = None
+        overturned = None
+        while winner is not None and shown is None:
+            shown = self._confirm(winner, beside)
+            winner = winner if shown else self._choose()
+        if winner is not None and shown is not None:
+            better = self._better(shown.final)
+            again = self._confirm(better, beside) if better else None
+            if better is not None and again is not None:
+                overturned, winner, shown = winner.name, better, again
+            self.heats.settle(winner)
+        ratios = [ratio for c in self.heats.alive if c is not winner and (ratio := self.heats.ratio(c))]
+        shown = shown or _Shown()
         self.heats.close()
         race = Race(
             self.model.label,
             self.request.machine.id,
             wanted,
-            self._entries(chosen, failures),
-            final,
-            p50_ns,
-            gain,
+            self._entries(winner, failures),
+            shown.final,
+            shown.p50_ns,
+            max((1 - low for low, _, _ in ratios), default=0.0),
             ERROR_RATE,
             self.heats.heats,
             choosing_s,
@@ -141,10 +151,12 @@ class _Tune:
             tuple(not_tried(self.request, tuning.on, tuning.precision, wanted.prefer, tuning.load.batch)),
             overturned,
         )
-        key = "\n".join((self.model.digest, self.request.machine.id, str(wanted), str(tuning.load)))
+        # A race among fewer answers another question.
+        asked = str((wanted, tuning.on, tuning.precision, tuning.against))
+        key = "\n".join((self.model.digest, self.request.machine.id, asked, str(tuning.load)))
         Kept(self.store).keep("race", key, race)
-        won = chosen.cell if chosen else None
-        return Tuned(race, won, confirmed, self.classes, self.preprocess, limits.calibration)
+        won = winner.cell if winner else None
+        return Tuned(race, won, shown.measured, self.classes, self.preprocess, limits.calibration)
 
     # Who takes part
 
@@ -177,8 +189,11 @@ class _Tune:
         self.progress(self.heading, f"turn {turn}" if turn else "")
 
     def _race(self) -> Contender | None:
-        """The best that keeps all bounds; None where none does."""
         self.heats.screen()
+        return self._choose()
+
+    def _choose(self) -> Contender | None:
+        """The best that keeps all bounds; None where none does."""
         while True:
             self.heats.decide()
             best = self.heats.best
@@ -203,8 +218,8 @@ class _Tune:
         if found.certified:
             return True
         share = found.over / found.n if found.n else 1.0
-        # What is slower than one whose median is above the bound is above it too.
-        hopeless = bool(samples) and stats.quantile(samples, 0.5) > bound_ns
+        # What is slower than one whose median is above the bound is above it too. What takes more memory is not.
+        hopeless = wanted.prefer == "latency" and bool(samples) and stats.quantile(samples, 0.5) > bound_ns
         those = [c for c in self.heats.contenders if c.status == "slower"] if hopeless else []
         status: Status = "late" if found.refuted else "undecided"
         self.heats.without([best, *those], status, f"{share:.4f}")
@@ -301,11 +316,10 @@ class _Tune:
 
     # Afterwards
 
-    def _confirm(
-        self, winner: Contender, beside: Cell | Failure
-    ) -> tuple[tuple[Beside, ...], tuple[Measurement, ...], tuple[float, float, float] | None]:
+    def _confirm(self, winner: Contender, beside: Cell | Failure) -> _Shown | None:
         """The winner in fresh processes beside the runner-up, the baseline and the best in fp32: chosen before, so that
-        what they show now is not what they were chosen for."""
+        what they show now is not what they were chosen for. None where it no longer runs or answers right: it is out.
+        """
         roles: dict[str, tuple[Cell, list[str]]] = {_name(winner.cell): (winner.cell, [])}
         for role, cell in (
             ("runner-up", self._next(winner)),
@@ -332,6 +346,10 @@ class _Tune:
         fresh.close()
         self.heats.learn(fresh)
         first, *others = fresh.contenders
+        if first.status is not None:
+            winner.side.failure = winner.side.failure or first.side.failure
+            self.heats.without([winner], first.status, first.reason)
+            return None
         found = []
         for c, (_, its) in zip(others, list(roles.values())[1:], strict=True):
             if c.measured.samples_ns:
@@ -342,7 +360,7 @@ class _Tune:
         if first.measured.samples_ns and own.roles:
             found.append(replace(own, p50_ns=stats.quantile(first.measured.samples_ns, 0.5), ratio=(1.0, 1.0, 1.0)))
         measured = tuple(c.measured for c in (first, *others) if c.measured.samples_ns)
-        return tuple(found), measured, _p50(first)
+        return _Shown(tuple(found), measured, _p50(first))
 
     def _next(self, winner: Contender) -> Cell | None:
         """The best of the others that may win."""
@@ -389,7 +407,6 @@ class _Tune:
     def _entry(self, c: Contender, winner: Contender | None) -> Entry:
         m = c.measured
         samples = m.samples_ns
-        gap = self.heats.standings.gap(c.number, winner.number) if winner is not None else None
         rounds = [r for r in m.measured if r.samples_ns]
         used = c.energy_uj()
         agreed = [start.agreement.error for start in m.starts if start.agreement]
@@ -400,7 +417,7 @@ class _Tune:
             "won" if c is winner else c.status or "tied",
             c.heat,
             len(m.starts),
-            gap.ratio() if gap and samples else None,
+            self.heats.ratio(c) if winner is not None and samples else None,
             stats.quantile(samples, 0.5) if samples else None,
             stats.quantile(samples, 0.9) if samples and stats.carries(len(samples), 0.9) else None,
             len(samples) * batch / sum(r.elapsed_ns for r in rounds) * 1e9 if rounds else None,
@@ -437,15 +454,15 @@ def _ratio(fresh: Heats, c: Contender, first: Contender) -> tuple[float, float, 
 
 
 def _p50(c: Contender) -> tuple[float, float, float] | None:
-    """Of all fresh processes: Student's interval over their medians."""
+    """Of all fresh processes: Student's interval over the logarithms of their medians, which cannot fall below 0."""
     m = c.measured
-    medians = [
-        median(s for r in m.measured if r.start == start for s in r.samples_ns)
+    logs = [
+        math.log(median(s for r in m.measured if r.start == start for s in r.samples_ns))
         for start in range(len(m.starts))
         if any(r.start == start and r.samples_ns for r in m.measured)
     ]
-    if len(medians) < 2:
+    if len(logs) < 2:
         return None
-    half = t_quantile(0.5 + _LEVEL / 2, len(medians) - 1) * stdev(medians) / len(medians) ** 0.5
-    centre = fmean(medians)
-    return max(0.0, centre - half), centre, centre + half
+    half = t_quantile(0.5 + _LEVEL / 2, len(logs) - 1) * stdev(logs) / len(logs) ** 0.5
+    centre = fmean(logs)
+    return math.exp(centre - half), math.exp(centre), math.exp(centre + half)

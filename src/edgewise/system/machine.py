@@ -230,6 +230,9 @@ def _named(machine: Machine, limit_bytes: int | None) -> Machine:
             words.pop(older, None)
     memory_bytes = min((size for size in (total, limit_bytes) if size is not None), default=None)
     cores = "+".join(str(-(-count // threads)) for _, count, threads in counts)
+    # A GPU without a name of its own is mostly part of the chip, which goes without saying.
+    cards = [a.label for a in machine.accelerators if a.kind == "gpu" and not a.label.endswith(" GPU")]
+    counted = (f"{count}x {card}" if count > 1 else card for card, count in Counter(cards).items())
     parts = (
         f"{cores} core{'' if cores == '1' else 's'}",
         f"{len(machine.cores)} threads" if any(threads > 1 for _, _, threads in counts) else "",
@@ -240,6 +243,6 @@ def _named(machine: Machine, limit_bytes: int | None) -> Machine:
     return replace(
         machine,
         id=hashlib.sha256(repr(facts).encode()).hexdigest()[:12],
-        label=f"{machine.cpu} ({', '.join(part for part in parts if part)})",
+        label=f"{' + '.join((machine.cpu, *counted))} ({', '.join(part for part in parts if part)})",
         memory_bytes=memory_bytes,
     )

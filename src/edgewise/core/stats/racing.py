@@ -10,23 +10,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median, variance
+from statistics import median
 
 import numpy as np
 
 from .series import Floats
-from .special import t_quantile
+from .special import t_cdf, t_quantile
 
 # Of the log cost of one process: two of them differ by 3 %, the most that short turns on the same cores have shown on a
 # shared machine (docs/decisions/0001-process-pairs.md).
 PROCESS_DEVIATION = 0.03 / math.sqrt(2)
-# How many residuals that figure is worth until the race has shown its own (Smyth, 2004, "Linear models and empirical
-# Bayes methods": a moderated t). Few enough that a quiet machine soon counts as one, enough for a first heat to decide.
-PRIOR_FREEDOM = 10.0
+# How many residuals that figure is worth until a candidate has shown its own (Smyth, 2004, "Linear models and empirical
+# Bayes methods": a moderated t). It is what allows for a target whose processes differ by far more than most: with ten,
+# a best one that scatters by 10 % was sent home in a fifth of simulated races; with three, the first heat still decides
+# about whoever is a third slower.
+PRIOR_FREEDOM = 3.0
+# What the turns show of their own spread is not subject to that doubt.
+TURN_FREEDOM = 19.0
 # Who cannot be cheaper by more than this is not worth another start.
 MARGIN = 0.02
 ERROR_RATE = 0.05
-_ROUNDS = 4
+_ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +52,12 @@ class Gap:
     error: float
     freedom: float
 
-    def low(self, level: float) -> float:
-        """It is above this with a probability of `level`."""
-        return self.estimate - t_quantile(level, self.freedom) * self.error
+    def exceeds(self, least: float, level: float) -> bool:
+        """Whether it is above `least` at a confidence of `level`, one-sided."""
+        beyond = self.estimate - least
+        return beyond > 0 and (self.error == 0 or t_cdf(beyond / self.error, self.freedom) > level)
 
-    def ratio(self, level: float = 0.95) -> tuple[float, float, float]:
+    def ratio(self, level: float) -> tuple[float, float, float]:
         """Cost over cost, with its two-sided interval."""
         half = t_quantile(0.5 + level / 2, self.freedom) * self.error
         return tuple(math.exp(self.estimate + shift) for shift in (-half, 0.0, half))  # type: ignore[return-value]
@@ -62,7 +67,7 @@ def side(heat: int, who: int, costs: Sequence[float], reference: Sequence[float]
     """The median over the turns both took of the log of their ratio."""
     logs = [math.log(a / b) for a, b in zip(costs, reference, strict=False)]
     # The variance of a median is that of a mean times pi/2. One turn alone says nothing of its spread.
-    error = math.sqrt(math.pi / 2 * variance(logs) / len(logs)) if len(logs) > 1 else 2 * PROCESS_DEVIATION
+    error = math.sqrt(math.pi / 2 * float(np.var(logs, ddof=1)) / len(logs)) if len(logs) > 1 else 2 * PROCESS_DEVIATION
     return Seen(heat, who, median(logs), error)
 
 
@@ -86,19 +91,23 @@ class Standings:
         turns = np.array([s.error**2 for s in self._seen])
         own = np.array([self._who[s.who] for s in self._seen], np.int64)
         process, spare = np.full(count, PROCESS_DEVIATION**2), np.zeros(count)
+        residuals, free = np.zeros(len(values)), np.zeros(len(values))
         # Each candidate has a spread of its own, or one that is erratic would keep all others from being told apart. It
         # says how much each start counts, which says what is left over as spread: a few rounds settle it.
-        for _ in range(_ROUNDS):
+        for fit in range(_ROUNDS):
+            if fit:
+                beyond = np.bincount(own, residuals**2 - free * turns, count)
+                process = (PRIOR_FREEDOM * PROCESS_DEVIATION**2 + beyond.clip(0.0)) / (PRIOR_FREEDOM + spare)
             weights = 1.0 / (process[own] + turns)
             information = design.T @ (design * weights[:, None])
             covariance = np.linalg.pinv(information, hermitian=True)
             effects = covariance @ (design.T @ (weights * values))
             residuals = values - design @ effects
-            free = 1.0 - weights * np.einsum("ij,jk,ik->i", design, covariance, design)
-            beyond = np.bincount(own, residuals**2 - free * turns, count)
+            free = 1.0 - weights * ((design @ covariance) * design).sum(1)
             spare = np.bincount(own, free, count).clip(0.0)
-            process = (PRIOR_FREEDOM * PROCESS_DEVIATION**2 + beyond.clip(0.0)) / (PRIOR_FREEDOM + spare)
         self._covariance: Floats = np.asarray(covariance, np.float64)
+        # How much of a candidate's variance is that of its processes, in the mean over its starts.
+        self._share: Floats = np.bincount(own, weights * process[own], count) / np.bincount(own, minlength=count)
         self._effects: Floats = np.asarray(effects, np.float64)
         self._freedom: Floats = np.asarray(PRIOR_FREEDOM + spare, np.float64)
 
@@ -110,7 +119,10 @@ class Standings:
             return None
         a, b = self._who[who], self._who[than]
         square = self._covariance[a, a] + self._covariance[b, b] - 2 * self._covariance[a, b]
-        freedom = float(min(self._freedom[a], self._freedom[b]))
+        # Satterthwaite's, of the two sources; the spreads of the two sides' processes are not averaged, since it takes
+        # only one that is not what it seems.
+        share = float(max(self._share[a], self._share[b]))
+        freedom = 1 / (share**2 / float(min(self._freedom[a], self._freedom[b])) + (1 - share) ** 2 / TURN_FREEDOM)
         return Gap(float(self._effects[a] - self._effects[b]), math.sqrt(max(float(square), 0.0)), freedom)
 
     def first(self, among: Iterable[int]) -> int | None:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.resources import files
+from pathlib import Path
 
 from ...core.types import Machine
 from .. import format, tables
@@ -20,6 +21,8 @@ from .parts import Data, answers, beside, figure, findings, slug, table
 
 # The most models whose answers stand at the top; all of them are in their section.
 _SUBJECTS = 6
+# So many figures stand two in a row.
+_MANY = 3
 
 
 def page(report: Report) -> str:
@@ -111,7 +114,8 @@ def _body(report: Report, wholes: Mapping[str, str], data: Data) -> str:
 def _made(report: Report) -> str:
     from ... import __version__
 
-    stores = f" from {', '.join(report.stores)}" if report.stores else ""
+    # Names alone: where they lay on somebody's disk is nobody's business.
+    stores = f" from {', '.join(Path(store).name for store in report.stores)}" if report.stores else ""
     return f"Made by edgewise {__version__}{stores}, {report.created}. This page is complete: it loads nothing."
 
 
@@ -147,7 +151,8 @@ def _where(machine: Machine) -> str:
 
 
 def _section(drawn: Drawn, report: Report, data: Data, number: int) -> str:
-    """Figures with what is said of them beside them, then the table. What is a headline is not said twice."""
+    """Figures with what is said of them beside them, or below where there are many, then the table. What is a headline
+    is not said twice."""
     section = drawn.section
     few = len({finding.about for finding in report.headlines}) <= 2
     said_above = report.headlines if drawn.analysis == "recommend" and few else ()
@@ -156,11 +161,11 @@ def _section(drawn: Drawn, report: Report, data: Data, number: int) -> str:
     parts = [findings(whole)]
     alone: list[str] = []
     for index, (chart, said) in enumerate(zip(section.charts, own, strict=True)):
-        drawing = figure(chart, data, number + index)
-        if said:
-            parts.append(f'<div class="beside">{drawing}<aside>{findings(said)}</aside></div>')
+        drawing, text = figure(chart, data, number + index), findings(said, chart.title)
+        if said and len(section.charts) < _MANY:
+            parts.append(f'<div class="beside">{drawing}<aside>{text}</aside></div>')
         else:
-            alone.append(drawing)
+            alone.append(f"<div>{drawing}{text}</div>")
     if alone:
         parts.append(f'<div class="figures">{"".join(alone)}</div>')
     parts.append(table(tables.of_section(section), data))

@@ -72,9 +72,9 @@ def environment(evidence: Evidence, wholes: Mapping[str, str], data: Data) -> st
     energy = table(metered, data) or "<p>Energy: no meter was read.</p>"
     # A machine's card already says both.
     labels = {machine.label for machine in evidence.machines.values()}
-    targets = tuple((name, whole) for name, whole in wholes.items() if whole not in labels)
-    names = tables.Table("targets", (Column("target"), Column("in full")), targets)
-    named = f"<h3>Targets by their short names</h3>{table(names, data)}" if targets else ""
+    brief = tuple((name, whole) for name, whole in wholes.items() if whole not in labels)
+    names = tables.Table("names", (Column("short"), Column("in full")), brief)
+    named = f"<h3>Short names</h3>{table(names, data)}" if brief else ""
     libraries = f"<h3>Libraries</h3>{table(versions, data)}"
     return f'<div class="cards">{cards}</div>{libraries}<h3>Meters</h3>{energy}{named}'
 

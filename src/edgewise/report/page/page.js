@@ -136,7 +136,7 @@
     if (named(key)) things.push([row, key]);
   }
   for (const line of all(".findings > li")) {
-    const key = line.textContent.toLowerCase();
+    const key = `${line.textContent.toLowerCase()} ${line.dataset.k || ""}`;
     if (named(key)) things.push([line, key]);
   }
   for (const mark of all("svg [data-k]")) {

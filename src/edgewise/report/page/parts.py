@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,8 +20,9 @@ _MOST_ROWS = 400
 _LONGEST_LINE = 56
 
 
-# Each of these says something of its own, never the same thing of another.
+# Each of these says something of its own, never the same thing of another; but nobody reads a long row of them.
 _APART = ("recommended", "ranked")
+_MOST_APART = 5
 
 
 class Data:
@@ -43,9 +44,12 @@ def slug(text: str) -> str:
 
 def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
     """The same thing said of many is said once, of the one it holds most for; what is worst comes first."""
+    found = list(findings)
+    often = Counter(finding.code for finding in found)
+    apart = [code for code in _APART if often[code] <= _MOST_APART]
     groups: dict[tuple[str, str, int], list[Finding]] = defaultdict(list)
-    for number, finding in enumerate(findings):
-        groups[finding.level, finding.code, number if finding.code in _APART else 0].append(finding)
+    for number, finding in enumerate(found):
+        groups[finding.level, finding.code, number if finding.code in apart else 0].append(finding)
     for same in groups.values():
         same.sort(key=_weight, reverse=True)
     return sorted(groups.values(), key=lambda same: list(MARKS).index(same[0].level))
@@ -55,7 +59,8 @@ def _weight(finding: Finding) -> float:
     return next((abs(v) for _, v in finding.values if isinstance(v, (int, float))), 0.0)
 
 
-def findings(found: Sequence[Finding]) -> str:
+def findings(found: Sequence[Finding], title: str = "") -> str:
+    """`title`: of the figure they stand with, whose words are not said again."""
     if not found:
         return ""
     lines = []
@@ -63,25 +68,34 @@ def findings(found: Sequence[Finding]) -> str:
         first, rest = same[0], same[1:]
         more = ""
         if rest:
-            others = "".join(f"<li>{said(each)}</li>" for each in rest)
+            others = "".join(f"<li>{said(each, title)}</li>" for each in rest)
             more = f"<details><summary>and {len(rest)} more</summary><ul>{others}</ul></details>"
-        lines.append(_line(first, more))
+        lines.append(_line(first, said(first, title), more))
     return f'<ul class="findings">{"".join(lines)}</ul>'
 
 
-def _line(finding: Finding, more: str = "", *, plain: bool = False, advised: bool = True) -> str:
+def _line(finding: Finding, text: str, more: str = "", *, advised: bool = True) -> str:
     mark = f'<span class="mark" title="{finding.level}">{MARKS[finding.level]}</span>'
     advice = remedy(finding) if advised else None
     told = f'<div class="remedy">→ {escape(advice)}</div>' if advice else ""
-    text = escape(sentence(finding)) if plain else said(finding)
-    return f'<li class="{finding.level}">{mark}<div>{text}{told}{more}</div></li>'
+    # What it is about may stand in the title above it only, and the filter must find it all the same.
+    key = escape(finding.about.lower())
+    return f'<li class="{finding.level}" data-k="{key}">{mark}<div>{text}{told}{more}</div></li>'
 
 
-def said(finding: Finding) -> str:
-    """The sentence, and what it is about where it does not say so itself."""
-    text = sentence(finding)
-    about = "" if not finding.about or finding.about in text else f"<b>{escape(finding.about)}</b>: "
-    return about + escape(text)
+def said(finding: Finding, title: str = "") -> str:
+    """The sentence, and what it is about where neither it nor the title says so."""
+    text, about = sentence(finding), finding.about
+    model, on, target = about.partition(" on ")
+    if on and names(title, model):
+        about = target
+    told = not about or about in text or names(title, about)
+    return escape(text) if told else f"<b>{escape(about)}</b>: {escape(text)}"
+
+
+def names(text: str, name: str) -> bool:
+    """Whether a text has a name in it, and not only the beginning or the end of a longer one."""
+    return bool(name) and re.search(rf"(?<![\w@.-]){re.escape(name)}(?![\w@(-])", text) is not None
 
 
 def answers(found: Sequence[Finding], most: int) -> str:
@@ -92,7 +106,7 @@ def answers(found: Sequence[Finding], most: int) -> str:
         groups[finding.about].append(finding)
     cards = []
     for about, same in list(groups.items())[:most]:
-        lines = "".join(_line(each, plain=True, advised=len(groups) <= 2) for each in same)
+        lines = "".join(_line(each, escape(sentence(each)), advised=len(groups) <= 2) for each in same)
         cards.append(f'<div><h3>{escape(about)}</h3><ul class="findings">{lines}</ul></div>')
     rest = f'<p class="remedy">and {len(groups) - most} more below</p>' if len(groups) > most else ""
     return f'<div class="answers">{"".join(cards)}{rest}</div>' if cards else ""
@@ -160,15 +174,23 @@ def figure(chart: Chart, data: Data, number: int) -> str:
 
 
 def beside(section: Section) -> tuple[list[Finding], list[list[Finding]]]:
-    """Findings of the whole section, and those of each of its charts: the chart that names what they are about."""
+    """Findings of the whole section, and those of each of its charts: the chart that names most of what they are
+    about, and no other target."""
     charts = section.charts
     own: list[list[Finding]] = [[] for _ in charts]
     whole: list[Finding] = []
     for finding in section.findings:
-        model = re.split(r" on |, ", finding.about)[0]
-        places = [i for i, chart in enumerate(charts) if model and model in chart.title]
-        if len(charts) == 1 or places:
-            own[places[0] if places else 0].append(finding)
+        fits = [_fit(chart.title, finding.about) for chart in charts]
+        if len(charts) == 1 or max(fits, default=0):
+            own[fits.index(max(fits))].append(finding)
         else:
             whole.append(finding)
     return whole, own
+
+
+def _fit(title: str, about: str) -> int:
+    """How many parts of what a finding is about the title of a chart names; none where it is of something else."""
+    model, *parts = re.split(r" on |, (?![^(]*\))", about)
+    target, other = about.partition(" on ")[2], title.partition(" on ")[2]
+    elsewhere = target and ":" in other.partition(" ")[0] and not names(other, target)
+    return 0 if elsewhere or not names(title, model) else 1 + sum(names(title, part) for part in parts)

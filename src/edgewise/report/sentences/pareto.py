@@ -19,8 +19,8 @@ SENTENCES: Sentences = {
     "dominated": (_dominated, None),
     "published_accuracy": (
         lambda v: (
-            f"the accuracy of {v['count']} is that published for the trained network; the weights measured here are "
-            "not trained"
+            f"the accuracy of {v['count']} is the one published for the trained network of that name; nobody asked the "
+            "weights that were timed here"
         ),
         "measure yours: edgewise accuracy MODEL --data FOLDER",
     ),

@@ -18,6 +18,13 @@ def _eaten(v: Values) -> str:
 
 SENTENCES: Sentences = {
     "precision_pays": (lambda v: f"{v['precision']} is {_ratio(v)} as fast as fp32{_eaten(v)}", None),
+    "precision_unsure": (
+        lambda v: (
+            f"{v['precision']} was {number(v['speed']):.2f}× as fast as fp32, but one of the two drifted or has too "
+            f"few runs for an interval{_eaten(v)}"
+        ),
+        "take turns: edgewise compare MODEL --on FP32 --on OTHER",
+    ),
     "precision_even": (
         lambda v: f"{v['precision']} cannot be told apart from fp32 in speed ({_ratio(v)}){_eaten(v)}",
         None,

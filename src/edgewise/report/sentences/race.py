@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import format
 from ._values import Sentences, Values, number
 
+_MOST_NAMES = 3
 _COSTS = {"throughput": "the time per item", "memory": "the memory", "energy": "the energy"}
 _WORSE = {"latency": "slower", "throughput": "slower", "memory": "larger", "energy": "hungrier"}
 
@@ -20,19 +21,30 @@ def _times(v: Values) -> str:
     shown = f"{number(v['ratio']):.2f}× [{number(v['low']):.2f}, {number(v['high']):.2f}]"
     if v["prefer"] in _COSTS:
         return f"{v['other']} takes {shown} {_COSTS[str(v['prefer'])]} of it"
-    return f"{shown} as fast as {v['other']}"
+    return f"it is {shown} as fast as {v['other']}"
 
 
-def _out(v: Values) -> str:
-    which = {
-        "memory": lambda: f"take more than {format.size(number(v['bound']))}",
-        "late": lambda: f"do not keep p{number(v['p']) * 100:g} ≤ {format.time(number(v['bound']))}",
-        "undecided": lambda: (
-            f"could not be shown to keep p{number(v['p']) * 100:g} ≤ {format.time(number(v['bound']))}"
-        ),
-        "inaccurate": lambda: f"may lose more than {number(v['bound']) * 100:g} points of top-1, or lost them",
-    }
-    return f"{v['count']} out: they {which[str(v['status'])]()}"
+def _claim(v: Values) -> str:
+    return f"p{number(v['p']) * 100:g} ≤ {format.time(number(v['bound_ns']))}"
+
+
+def _apart(v: Values) -> str:
+    """What an interval that reaches 1 comes to."""
+    return ": no difference shown" if number(v["low"]) <= 1 <= number(v["high"]) else ""
+
+
+def _ties(v: Values) -> str:
+    """All by name while they are few."""
+    ties = str(v["ties"]).split(", ")
+    names = ", ".join(ties[:_MOST_NAMES])
+    more = len(ties) - _MOST_NAMES
+    return f"{names} and {more} more are" if more > 0 else f"{names} {'are' if len(ties) > 1 else 'is'}"
+
+
+def _rest(v: Values) -> str:
+    count, rate = int(number(v["others"])), format.percent(number(v["error_rate"]))
+    which = "the other one is" if count == 1 else f"the other {count} are"
+    return f"; {which} {_WORSE[str(v['prefer'])]} or out (error rate {rate})" if count else f" (error rate {rate})"
 
 
 def _accuracy(v: Values) -> str:
@@ -46,39 +58,48 @@ def _accuracy(v: Values) -> str:
 SENTENCES: Sentences = {
     "race_won": (
         lambda v: (
-            f"{v['target']} wins at {_p50(v)}: all {int(number(v['candidates'])) - 1} others are "
-            f"{_WORSE[str(v['prefer'])]} or out (error rate {format.percent(number(v['error_rate']))})"
+            f"{v['target']} wins: p50 {_p50(v)} measured afresh{_rest(v)}"
+            if v["others"]
+            else f"{v['target']} was the only candidate: p50 {_p50(v)} measured afresh"
         ),
         None,
     ),
     "race_tied": (
         lambda v: (
-            f"{v['target']} is chosen at {_p50(v)}; {v['ties']} cannot be told from it, and may cost up to "
-            f"{format.percent(number(v['gain']))} less; all others of {v['candidates']} are "
-            f"{_WORSE[str(v['prefer'])]} or out (error rate {format.percent(number(v['error_rate']))})"
+            f"{v['target']} is chosen: p50 {_p50(v)} measured afresh; {_ties(v)} tied "
+            f"with it and could save at most {format.percent(number(v['gain']))}{_rest(v)}"
         ),
         None,
     ),
-    "race_baseline": (lambda v: f"measured afresh in turns: {_times(v)} as installed", None),
-    "race_as_installed": (lambda v: f"{v['target']} is what comes installed: nothing here is better", None),
-    "race_runner_up": (lambda v: f"measured afresh in turns: {_times(v)}, the runner-up", None),
+    "race_baseline": (
+        lambda v: f"{_times(v)} as installed{', the runner-up' if v['both'] else ''}{_apart(v)}",
+        None,
+    ),
+    "race_as_installed": (lambda v: f"{v['target']} is what comes installed: nothing was shown to be better", None),
+    "race_runner_up": (lambda v: f"{_times(v)}, the runner-up{_apart(v)}", None),
     "race_overturned": (
         lambda v: f"{v['was']} won the race, and fresh processes showed {v['target']} to be better",
         None,
     ),
     "no_winner": (lambda v: f"no candidate runs, answers right and keeps every bound: {v['reasons']}", None),
-    "race_out_of_bounds": (_out, None),
-    "race_certified": (
-        lambda v: f"p{number(v['p']) * 100:g} ≤ {format.time(number(v['bound_ns']))} is certified at 99 % confidence",
+    "race_out_memory": (
+        lambda v: f"{v['count']} out for taking more than {format.size(number(v['bound_bytes']))}",
         None,
     ),
+    "race_out_late": (lambda v: f"{v['count']} out for not keeping {_claim(v)}", None),
+    "race_out_undecided": (lambda v: f"{v['count']} out since {_claim(v)} could be neither shown nor refuted", None),
+    "race_out_inaccurate": (
+        lambda v: f"{v['count']} out: a loss of top-1 above {number(v['bound']) * 100:g} points could not be ruled out",
+        None,
+    ),
+    "race_certified": (lambda v: f"{_claim(v)} is certified at 99 % confidence", None),
     "race_estimated": (
         lambda v: "energy is the declared power times the time: an estimate, nothing was read",
         None,
     ),
     "race_accuracy": (_accuracy, None),
     "race_unmeasured": (lambda v: f"what {v['precision']} costs in accuracy was not measured", None),
-    "race_fp32": (lambda v: f"beside the best seen in fp32: {_times(v)}", None),
+    "race_fp32": (lambda v: f"{_times(v)}, the best seen in fp32{_apart(v)}", None),
     "race_cost": (
         lambda v: (
             f"{v['candidates']} candidates in {v['heats']} heats, {format.time(number(v['took_s']) * 1e9)} in all; "

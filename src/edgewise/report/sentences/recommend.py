@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...core.types import Scalar
 from .. import format
 from ._values import Sentences, Values, number
 
@@ -25,26 +26,31 @@ def _figure(v: Values, name: str = "figure") -> str:
 
 def _chosen(v: Values) -> str:
     by = str(v["by"])
-    if by == "p90/p10":
-        return f"its slow tenth takes {_figure(v)} its fast tenth, median {format.time(number(v['p50_ns']))}"
     if by == "throughput":
-        return f"{_figure(v)} with {v['scenario']}" + (", the only load measured" if v["loads"] == 1 else "")
+        load = str(v["scenario"]) if v["loads"] != 1 else "the only load measured"
+        return f"{_figure(v)} ({load})"
     if by.startswith("energy"):
-        source = "a declared power, not a reading" if v["source"] == "estimate" else v["source"]
-        return f"{_figure(v)}, by {by} ({source})"
+        return f"{_figure(v)} by {by} ({v['source']})"
     if by == "CPU time":
-        return f"no meter was read; it takes the least CPU time, {_figure(v)} for each inference"
+        return f"{_figure(v)} of CPU time (no meter was read)"
     return f"{by} {_figure(v)}"
 
 
 def _next(v: Values) -> str:
-    if v["next"] is None:
-        return "nothing else was measured"
+    unknown = f"not known of {_others(v['unknown'])}" if v["unknown"] else ""
     if v["ties"]:
-        more = number(v["ties"]) - str(v["tied"]).count(", ") - 1
-        others = f" and {more:.0f} more" if more > 0 else ""
-        return f"cannot be told apart from {v['tied']}{others} (next: {_figure(v, 'next_figure')})"
-    return f"{number(v['margin']):.2f}× ahead of {v['next']} ({_figure(v, 'next_figure')})"
+        ahead = f"not told apart from {v['tied'] if v['ties'] == 1 else _others(v['ties'])}"
+    elif v["next"] is not None:
+        ahead = f"{number(v['margin']):.2f}× ahead of {v['next']}"
+    elif v["ruled_out"]:
+        ahead = f"ahead of {_others(v['ruled_out'])}, slower though with too few runs for {v['by']}"
+    else:
+        ahead = "" if unknown else "nothing else was measured"
+    return ", ".join(filter(None, (ahead, unknown)))
+
+
+def _others(count: Scalar) -> str:
+    return f"{count} other" if count == 1 else f"{count} others"
 
 
 def _answers(v: Values) -> str:
@@ -53,19 +59,14 @@ def _answers(v: Values) -> str:
         case "own":
             return ""
         case "paired":
-            change = format.points(number(v["difference"]))
             interval = format.cell((v["low"], v["high"]), "points_range")
-            found = f"accuracy of {precision}: {change} points {interval} on {format.cell(v['images'], 'count')} images"
+            return f"; accuracy {format.points(number(v['difference']))} points {interval}"
         case "alone":
-            found = f"accuracy of {precision} is known, that of the original is not"
+            return "; accuracy of the original not measured"
         case "agreement":
-            error = format.percent(number(v["error"]))
-            found = f"accuracy of {precision} was not measured, only that outputs differ by {error}"
+            return f"; accuracy of {precision} not measured"
         case _:
-            found = f"neither accuracy nor outputs of {precision} were checked"
-    if v["exact"] is None:
-        return f"; {found}; no target was measured in the model's own precision"
-    return f"; {found}; best in {v['exact_precision']}: {v['exact']} ({_figure(v, 'exact_figure')})"
+            return f"; outputs of {precision} not checked"
 
 
 def _recommended(v: Values) -> str:

@@ -31,7 +31,11 @@ def _with_threads(v: Values) -> str:
 
 def _roofs(v: Values) -> str:
     memory = [name for name in v if str(name).startswith(("memory", "L"))]
-    rates = [f"{n} {format.cell(v[n], 'flops_rate')}" for n in v if n not in ("device", "threads", *memory)]
+    ways = [name for name in v if str(name).endswith(" by")]
+    compute = [name for name in v if name not in ("device", "threads", *memory, *ways)]
+    rates = [
+        f"{n} {format.cell(v[n], 'flops_rate')}" + (f" by {v[f'{n} by']}" if f"{n} by" in ways else "") for n in compute
+    ]
     rates += [f"{n} {format.cell(v[n], 'bytes_rate')}" for n in memory]
     return f"roofs of {v['device']}{_with_threads(v)}, measured: {', '.join(rates)}"
 

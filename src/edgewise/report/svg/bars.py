@@ -20,6 +20,8 @@ _VIOLIN = 40.0
 _LONGEST_BELOW = 8
 _MOST_BELOW = 12
 _MOST_LABELS = 80
+# A bar this many times as long as most others are leaves nothing to see of them.
+_FAR = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,29 @@ def bars(paper: Paper, chart: Chart, top: float) -> float:
     dropped = sum(y is not None and not drawable(y, chart.y) for series in chart.series for y in series.y)
     if dropped:
         paper.notes.append(f"{dropped} not drawn: the axis has no place for zero, or for what is not a usual number")
-    along = scale(values, chart.y, zero=not chart.y.log, ticks=5 if paper.wide > 500 else 4)
     long = any(isinstance(name, str) and len(name) > _LONGEST_BELOW for name in names) or len(names) > _MOST_BELOW
-    if long or (paper.wide < 500 and any(isinstance(name, str) for name in names)):
-        return _lying(paper, chart, top, held, along)
+    lying = long or (paper.wide < 500 and any(isinstance(name, str) for name in names))
+    labelled = sum(map(len, held.values())) <= _MOST_LABELS
+    if lying and labelled and chart.kind == "bar" and not chart.y.log:
+        values, beyond = _near([each for found in held.values() for each in found])
+        if beyond:
+            paper.notes.append(f"{beyond} {'goes' if beyond == 1 else 'go'} on beyond the axis")
+    along = scale(values, chart.y, zero=not chart.y.log, ticks=5 if paper.wide > 500 else 4)
+    if lying:
+        return _lying(paper, chart, top, held, along, labelled)
     return _standing(paper, chart, top, held, along)
+
+
+def _near(found: Sequence[_Held]) -> tuple[list[object], int]:
+    """The values an axis should reach to, so that a few far ones leave something to see of the others; and how many
+    bars or intervals go on beyond it."""
+    values = sorted(each.value for each in found)
+    most = _FAR * values[len(values) * 3 // 4] if values and values[0] >= 0 else 0.0
+    ends = [(each.value, *(end for end in each.ends if end is not None)) for each in found]
+    if most <= 0 or max(map(max, ends)) <= most:
+        return [value for some in ends for value in some], 0
+    near = [value for some in ends for value in some if value <= most]
+    return [*near], sum(max(some) > max(near) for some in ends)
 
 
 def categories(chart: Chart) -> list[X]:
@@ -86,12 +106,11 @@ def _held(chart: Chart, name: X) -> list[_Held]:
     return found
 
 
-def _lying(paper: Paper, chart: Chart, top: float, held: dict[str, list[_Held]], along: Scale) -> float:
+def _lying(paper: Paper, chart: Chart, top: float, held: dict[str, list[_Held]], along: Scale, labelled: bool) -> float:
     longest = max((width(text) for text in held), default=0.0)
     # On narrow paper a name stands above its bars instead of beside them.
     above = longest > paper.wide * 0.36
     left = 2.0 if above else longest + 10
-    labelled = sum(map(len, held.values())) <= _MOST_LABELS
     along = along.over(left, paper.wide - (66 if labelled else 14))
     y, bands = top + 4, []
     for text, found in held.items():
@@ -146,23 +165,25 @@ def _draw(paper: Paper, chart: Chart, band: _Band, along: Scale, *, flat: bool, 
                 paper.add("rect", "fill", x=a, y=across + 1, width=long, height=band.each - 2)
             else:
                 paper.add("rect", "fill", x=across + 1, y=a, width=band.each - 2, height=long)
-            end = max(b, _whisker(paper, chart, each, along, across + band.each / 2, flat))
+            _whisker(paper, chart, each, along, across + band.each / 2, flat)
+            if flat and each.value > along.high:
+                paper.path("cut", [(b - 9, across + band.each), (b - 5, across)])
             if labelled and not stacked:
-                x, anchor = (a - 5, "end") if each.value < 0 else (end + 5, "start")
-                paper.text(x, across + band.each / 2 + 4, format.cell(each.value, chart.y.unit), "soft", anchor)
+                # In a column: at the end of an interval it would be taken for that end.
+                value = format.cell(each.value, chart.y.unit)
+                paper.text(paper.wide, across + band.each / 2 + 4, value, "soft", "end")
         across += 0 if stacked else band.each
     if labelled and stacked and band.held:
         paper.text(along.at(so_far) + 5, across + band.each / 2 + 4, format.cell(so_far, chart.y.unit), "soft")
 
 
-def _whisker(paper: Paper, chart: Chart, each: _Held, along: Scale, middle: float, flat: bool) -> float:
-    """The interval, where there is one; its far end."""
+def _whisker(paper: Paper, chart: Chart, each: _Held, along: Scale, middle: float, flat: bool) -> None:
+    """The interval, where there is one."""
     low, high = each.ends
     if low is None or high is None or not (drawable(low, chart.y) and drawable(high, chart.y)):
-        return 0.0
+        return
     ends = along.at(low), along.at(high)
     paper.path("whisker", [(end, middle) if flat else (middle, end) for end in ends])
-    return max(ends)
 
 
 def _tip(chart: Chart, each: _Held, text: str, total: float | None) -> str:

@@ -58,6 +58,7 @@ def rules() -> str:
         ".chart .outline{stroke:var(--c);stroke-width:1}"
         ".chart .dash{stroke-dasharray:6 4;stroke-width:1.5}.chart .dots{stroke-dasharray:1 5}"
         ".chart .whisker{stroke:var(--ink);stroke-opacity:.75;fill:none}"
+        ".chart .cut{stroke:var(--paper);stroke-width:3}"
         ".chart .box{fill:var(--paper);stroke:var(--ink);stroke-opacity:.8}"
         ".chart .middle{stroke:var(--ink);stroke-width:2}"
         ".chart .hit{fill:transparent;stroke:none}"

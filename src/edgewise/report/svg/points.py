@@ -18,7 +18,7 @@ _TALL = 300.0
 _MOST = 600
 # Fewer points than this get their names written beside them.
 _MOST_NAMES = 24
-_NAME = 26
+_NAME = 34
 Place = tuple[float, float]
 
 
@@ -52,7 +52,7 @@ def points(paper: Paper, chart: Chart, top: float) -> float:
             return along.at(float(x)) if drawable(x, chart.x) else None
 
     paper.path("axis", [(left, end), (right, end)])
-    _drawn(paper, chart, at, upward, left)
+    _drawn(paper, chart, at, upward, (left, end))
     paper.text((left + right) / 2, end + 36, chart.x.name, "soft", "middle")
     return _meanings(paper, chart, end + 46)
 
@@ -67,7 +67,7 @@ def _below(paper: Paper, along: Scale, end: float) -> None:
             used = place + width(label) / 2
 
 
-def _drawn(paper: Paper, chart: Chart, at: Callable[[X], float | None], upward: Scale, left: float) -> None:
+def _drawn(paper: Paper, chart: Chart, at: Callable[[X], float | None], upward: Scale, corner: Place) -> None:
     markers: list[tuple[int, Series, int, Place]] = []
     dropped = 0
     for number, series in enumerate(chart.series):
@@ -108,7 +108,7 @@ def _drawn(paper: Paper, chart: Chart, at: Callable[[X], float | None], upward: 
                 legend.shape(paper, number, x, y, radius, "point")
         taken.append((x - radius, y - radius, x + radius, y + radius))
     if sum(bool(series.labels) for _, series, _, _ in markers) <= _MOST_NAMES:
-        _names(paper, markers, radii, taken, left)
+        _names(paper, markers, radii, taken, corner)
 
 
 def _line(paper: Paper, chart: Chart, number: int, places: Sequence[Place | None], upward: Scale) -> None:
@@ -165,12 +165,13 @@ def _names(
     markers: Sequence[tuple[int, Series, int, Place]],
     radii: Sequence[float],
     taken: list[tuple[float, float, float, float]],
-    least: float,
+    corner: Place,
 ) -> None:
-    """Names beside points, each where it covers nothing; those without such a place are left to the tooltip."""
+    """Names beside points, each where it covers nothing and leaves the axes (which meet in `corner`) alone; those
+    without such a place are left to the tooltip."""
     for (number, series, i, (x, y)), radius in zip(markers, radii, strict=True):
         text = series.labels[i] if series.labels else ""
-        text = text if len(text) <= _NAME else f"{text[: _NAME - 1]}…"
+        text = fit(text, width("n" * _NAME, 11), 11)
         wide = width(text, 11)
         tries = (
             (x - wide / 2, y - radius - 5),
@@ -180,7 +181,7 @@ def _names(
         )
         for left, base in tries if text else ():
             box = (left, base - 10, left + wide, base + 2)
-            inside = box[0] >= least and box[2] <= paper.wide
+            inside = box[0] >= corner[0] and box[2] <= paper.wide and box[3] <= corner[1] + 7
             if inside and not any(_meet(box, other) for other in taken):
                 taken.append(box)
                 key = f"{series.name} {text}".lower()

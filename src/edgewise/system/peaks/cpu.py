@@ -12,8 +12,9 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
-from ...core.roofs import Roof, Roofs
+from ...core.roofs import WITHOUT_AMX, Roof, Roofs
 from ...core.types import Machine
 from .kernel import Kernel
 
@@ -34,6 +35,7 @@ _LEAST_BYTES, _MOST_BYTES = 64 << 20, 1 << 30
 _MEMORY_SHARE = 0.25
 _MOST_CACHED_BYTES = 64 << 20
 _BLOCK_BYTES = 4096
+_AMX = "amx"
 _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
@@ -45,6 +47,9 @@ def roofs(machine: Machine, cores: Sequence[int], *, device: str = "cpu", thread
     missing: list[tuple[str, str]] = []
     for roof in PRECISIONS:
         _first(roof, roof, 0, machine, cores, found, missing)
+        if found and found[-1].name == roof and _AMX in found[-1].method:
+            vectors = replace(machine, isa=tuple(name for name in machine.isa if not name.startswith(_AMX)))
+            _first(roof + WITHOUT_AMX, roof, 0, vectors, cores, found, missing)
     size = _memory_bytes(machine, len(cores))
     for name, roof in (("memory", "read"), ("memory copy", "copy")):
         _first(name, roof, size // (2 if roof == "copy" else 1), machine, cores, found, missing)
