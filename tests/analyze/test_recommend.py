@@ -14,6 +14,7 @@ from edgewise.analyze import recommend
 from edgewise.analyze.evidence import Evidence
 from edgewise.core.energy import Energy
 from edgewise.core.evaluation import Evaluation
+from edgewise.core.race import Entry, Race, Wanted
 from edgewise.core.types import Agreement, Finding, Measurement, Model, Ran, Section
 from edgewise.report import format
 from edgewise.report.sentences import remedy, sentence
@@ -168,6 +169,21 @@ def test_what_was_wrong_meanwhile_is_said_beside_the_figure() -> None:
 def test_of_equally_steady_ones_the_quicker_is_named() -> None:
     section = run(measured("ort:cpu", noise(3e6, 2000)), measured("openvino:cpu", noise(1e6, 2000, seed=1)))
     assert rows(section)["stability-critical"]["target"] == "openvino:cpu"
+
+
+def test_a_race_breaks_a_tie_that_two_measurements_cannot() -> None:
+    """Forty runs each, too few for a p90: the medians overlap, and the one with the higher won in turns."""
+    quick = measured("ort:cpu", noise(1.00e6, 40, spread=0.2))
+    winner = measured("openvino:cpu", noise(1.02e6, 40, seed=1, spread=0.2))
+    evidence = Evidence({"m": machine()}, measurements=(quick, winner))
+    alone = rows(recommend.run(evidence))["real-time"]
+    assert "tie with 1" in alone["confidence"]
+    entries = (Entry(winner.task, "net", "won"), Entry(quick.task, "net", "slower", 1))
+    raced = replace(evidence, races=(Race("net", "m", Wanted(), entries),))
+    found = rows(recommend.run(raced))["real-time"]
+    assert found["target"] == "openvino:cpu" and "tie" not in found["confidence"]
+    elsewhere = replace(evidence, races=(Race("net", "another", Wanted(), entries),))
+    assert rows(recommend.run(elsewhere))["real-time"] == alone
 
 
 def test_p90_decides_where_a_rival_has_too_few_runs_for_p99() -> None:

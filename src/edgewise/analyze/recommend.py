@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from .. import zoo
 from ..core.chart import Axis, Chart, Series
-from ..core.types import Column, Finding, Scalar, Section
+from ..core.types import Column, Finding, Scalar, Section, Task
 from . import trust
 from ._answers import Answer, answer, doubt
 from ._figures import Bounds, Figures, Group, about, groups
@@ -88,6 +88,8 @@ class Use:
     source: str | None = None
     # Whether those without the figure are known to be worse all the same.
     rest_is_worse: bool = False
+    # Whether it is what a race decides about.
+    raced: bool = False
 
 
 def run(evidence: Evidence, *, max_loss: float = 0.01) -> Section:
@@ -198,7 +200,7 @@ def _real_time(rows: Sequence[Figures]) -> Use:
         if best and not any(_might_beat(row, p, best) for row in rows):
             by: Callable[[Figures], Bounds | None] = lambda row, p=p: row.percentile(p)  # type: ignore[misc] # noqa: E731
             return Use("real-time", f"p{p * 100:g}", "ns", by, rest_is_worse=True)
-    return Use("real-time", "p50", "ns", lambda row: row.cost)
+    return Use("real-time", "p50", "ns", lambda row: row.cost, raced=True)
 
 
 def _might_beat(row: Figures, p: float, best: Bounds) -> bool:
@@ -223,6 +225,15 @@ def _best_loads(right: dict[Group, list[Candidate]]) -> list[Candidate]:
     return list(best.values())
 
 
+def _raced(evidence: Evidence, machine: str) -> dict[Task, frozenset[Task]]:
+    """By the winner of a race for latency, those that it showed to be slower."""
+    return {
+        race.winner.task: frozenset(entry.task for entry in race.entries if entry.status == "slower")
+        for race in evidence.races
+        if race.winner and race.machine == machine and race.wanted.prefer == "latency"
+    }
+
+
 def _choose(
     use: Use, candidates: Sequence[Candidate], what: str, evidence: Evidence, right: Mapping[Group, Sequence[Candidate]]
 ) -> tuple[tuple[object, ...], Finding]:
@@ -237,9 +248,15 @@ def _choose(
     order = sorted(able, key=lambda each: cost(each).estimate)
     alike = [each for each in order if cost(each).low <= cost(order[0]).high]
     best = min(alike, key=lambda each: each.figures.cost.estimate) if use.quickest else order[0]
-    ties = [each for each in alike if each is not best]
+    # Turns taken side by side tell apart what two measurements for themselves cannot.
+    raced = _raced(evidence, best.figures.measurement.machine) if use.raced else {}
+    best = next((each for each in alike if each.figures.measurement.task in raced), best)
+    beaten = raced.get(best.figures.measurement.task, frozenset())
+    ties = [each for each in alike if each is not best and each.figures.measurement.task not in beaten]
     others = [each for each in order if each is not best]
-    after = others[0] if others else None
+    # Chosen for being quick among those alike, it has no margin over the next in what it was not chosen for.
+    chosen_quick = use.quickest and bool(ties)
+    after = others[0] if others and not chosen_quick else None
     without, loads = len(candidates) - len(able), len(right)
     # In the model's own precision: by the same figure, or else the quickest.
     slower = sorted(candidates, key=lambda each: each.figures.p50)
@@ -249,7 +266,8 @@ def _choose(
     margin = cost(after).estimate / cost(best).estimate if after else None
     tied = ", ".join(each.name for each in ties[:_NAMED])
     ruled_out = without if use.rest_is_worse else 0
-    confidence = f"tie with {len(ties)}" if ties else "clear" if after or ruled_out else "alone"
+    tie = f"quickest of {len(ties) + 1} alike" if chosen_quick else f"tie with {len(ties)}"
+    confidence = tie if ties else "clear" if after or ruled_out else "alone"
     # None of it changes what memory a process takes.
     doubts = trust.findings(best.figures.measurement) if use.unit != "bytes" else ()
     beside = tuple(_BESIDE[finding.code] for finding in doubts if finding.code in _BESIDE)
