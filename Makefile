@@ -11,7 +11,7 @@ run: setup           ## set up, find the fastest way to run a built-in model on 
 	$(BIN)/edgewise report lab.db -o report.html
 
 test: setup          ## all tests: three at a time, since most wait for processes; then those that measure time, alone
-	$(BIN)/python -m pytest -n 3 --dist loadscope -m "not alone"
+	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not alone"
 	$(BIN)/python -m pytest -m alone
 
 check: setup         ## format, lint, types, import contracts, generated docs

@@ -21,3 +21,12 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 def tiny_onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built-in network `tiny`, exported once."""
     return Path(zoo.export("tiny", str(tmp_path_factory.mktemp("models") / "tiny.onnx")))
+
+
+# Files with the longest single tests: begun first, so that no core waits for them at the end.
+_LONGEST = ("test_accuracy.py", "test_hostile.py", "test_engines.py", "test_torch.py", "test_kill.py", "test_pocket.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
