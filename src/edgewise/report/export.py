@@ -107,7 +107,10 @@ def _write_folder(target: Path, files: Mapping[str, str]) -> list[str]:
 
 
 def _files(report: Report, kind: str) -> Iterator[tuple[str, str]]:
-    """One for each table and chart, numbered in the order of the report."""
+    """One for each table and chart, numbered in the order of the report. A drawing is for people, so its names are
+    short; a table is for programs, and has them whole."""
+    if kind == "svg":
+        report, _ = shortened(report)
     for number, drawn in enumerate(report.drawn, 1):
         section = drawn.section
         stem = f"{number:02d}-{slug(section.title)}"
