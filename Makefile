@@ -4,15 +4,18 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test check format setup docs clean
+.PHONY: run test test-slow check format setup docs clean
 
 run: setup           ## set up, find the fastest way to run a built-in model on this machine, and draw what was measured
 	$(BIN)/edgewise tune mobilenet_v2 --save lab.db -o mobilenet_v2.plan.json
 	$(BIN)/edgewise report lab.db -o report.html
 
-test: setup          ## all tests: three at a time, since most wait for processes; then those that measure time, alone
-	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not alone"
+test: setup          ## the tests: three at a time, since most wait for processes; then those that measure time, alone
+	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not alone and not slow"
 	$(BIN)/python -m pytest -m alone
+
+test-slow: setup     ## the longest: every hostile file on every engine, accuracies on whole data sets, the largest networks
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m slow
 
 check: setup         ## format, lint, types, import contracts, generated docs
 	$(BIN)/ruff format --check .

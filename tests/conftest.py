@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,11 +12,13 @@ from edgewise import zoo
 
 
 @pytest.fixture(autouse=True)
-def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or writes the user's own store and cache."""
+def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test reads or writes the user's own store and cache, nor leaves its own behind: gigabytes, together."""
     home = tmp_path_factory.mktemp("home")
     for variable in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
         monkeypatch.setenv(variable, str(home / variable))
+    yield
+    shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

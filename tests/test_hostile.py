@@ -24,7 +24,6 @@ from edgewise.model import feeds
 from edgewise.model.graph import fixed
 from hostile import corpus
 
-pytestmark = pytest.mark.slow
 MEMORY_BYTES = 2 << 30
 TIMEOUT_S = 5.0
 ONCE = parse_scenario("single(warmup=0, max_runs=1, min_s=0)")
@@ -176,6 +175,7 @@ def _meet(inspected: Inspected, engine: str, scratch: Path) -> Outcomes:
     return outcomes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_survives_every_file(inspected: Inspected, met: Callable[[str], Outcomes], engine: str) -> None:
     if find_spec(ENGINES[engine]) is None:

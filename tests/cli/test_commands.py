@@ -98,7 +98,6 @@ def _compare(*targets: str) -> dict[str, Any]:
     return answer
 
 
-@pytest.mark.slow
 @pytest.mark.alone
 def test_compare_finds_a_difference() -> None:
     answer = _compare("null:cpu@1{latency=1ms}", "null:cpu@1{latency=1.3ms}")
@@ -114,7 +113,6 @@ def test_compare_finds_a_difference() -> None:
     assert "faster" in [finding["code"] for finding in answer["section"]["findings"]]
 
 
-@pytest.mark.slow
 @pytest.mark.alone
 def test_compare_finds_none_where_there_is_none() -> None:
     # The same work under two names: a difference would be an artefact of the order or of the process.
@@ -193,6 +191,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("edgewise ")
 
 
+@pytest.mark.alone
 def test_help_is_quick_and_imports_no_library() -> None:
     def seconds() -> float:
         begin = time.perf_counter()

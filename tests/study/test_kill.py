@@ -19,7 +19,6 @@ import pytest
 from edgewise.core.types import Failure, Measurement
 from edgewise.store.db import Store
 
-pytestmark = pytest.mark.slow
 RUNS = 60
 SCENARIO = f"single(warmup=2, min_runs={RUNS}, max_runs={RUNS}, min_s=0, width=0)"
 # About five rounds a cell, on an engine that uses no CPU while it waits.

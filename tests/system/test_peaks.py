@@ -155,7 +155,6 @@ def test_buffers_fit_the_caches_they_are_for_and_exceed_all_for_memory() -> None
 
 @here
 @pytest.mark.alone
-@pytest.mark.slow
 def test_two_measurements_of_the_roofs_agree() -> None:
     """On a quiet machine they do within some percent; here others may be at work, so much less is asked."""
     cores = machine().cores[:1]

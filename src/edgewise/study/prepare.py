@@ -69,14 +69,13 @@ def find_model(name: str, limits: Limits) -> Model:
     elif name in pocket.names():
         path = Path(pocket.path(name))
     elif pretrained.named(name):
-        path = Path(
-            isolate.call(
-                "edgewise.zoo.pretrained:fetch",
-                timeout_s=max(limits.timeout_s, _FETCHING_S),
-                name=name,
-                folder=str(home.cache()),
-            )
+        fetched = isolate.call(
+            "edgewise.zoo.pretrained:fetch",
+            timeout_s=max(limits.timeout_s, _FETCHING_S),
+            name=name,
+            folder=str(home.cache()),
         )
+        path = home.used(Path(fetched))
     else:
         near = difflib.get_close_matches(name, (*zoo.names(), *pocket.names()), 3)
         raise InputError(
@@ -225,8 +224,9 @@ def derived(model: Model, target: Target, machine: Machine, limits: Limits) -> M
     sizes = hashlib.sha256(repr(sorted(shapes.items())).encode()).hexdigest()[:8]
     path = home.cache() / f"{model.digest}-int8-{'8' if vnni else '7'}bit-{calibration}-{sizes}.onnx"
     if path.exists():
-        made = isolate.call("edgewise.model.load:inspect", path=str(path))
+        made = isolate.call("edgewise.model.load:inspect", path=str(home.used(path)))
         return _of(model, from_json(Model, made))
+    home.trim()
     made = isolate.call(
         "edgewise.optimize.quantize:quantize_file",
         timeout_s=max(limits.timeout_s, 600.0),
@@ -261,7 +261,10 @@ def _converted(model: Model, target: Target, engine: EngineFacts, limits: Limits
     note = place / "converted"
     if digest in _UNCONVERTED:
         raise _UNCONVERTED[digest]
-    if not note.is_file():
+    if note.is_file():
+        home.used(place)
+    else:
+        home.trim()
         # A folder of its own, renamed when all is there: a conversion cut short is never taken for one.
         with tempfile.TemporaryDirectory(dir=home.cache(), ignore_cleanup_errors=True) as part:
             try:
@@ -298,7 +301,7 @@ def _reference(model: Model, shapes: Mapping[str, tuple[int, ...]], load: Scenar
     key = hashlib.sha256(repr((model.digest, sorted(shapes.items()), *inputs)).encode()).hexdigest()[:24]
     path = home.cache() / f"{key}-reference.npz"
     if path.exists():
-        return str(path)
+        return str(home.used(path))
     if key in _UNREFERENCED:
         return None
     if not _onnx(model.path):

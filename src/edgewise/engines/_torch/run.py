@@ -68,6 +68,7 @@ def _own_cache() -> None:
     folder = (Path(base) if base else Path.home() / ".cache") / "edgewise" / "inductor"
     if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.utime(folder)  # wanted now: the cache drops what was not for longest
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
 
 
