@@ -1,9 +1,7 @@
 """The error rate `edgewise tune` states: how often the truly best candidate is sent home, in simulated races.
 
-The races are run by the driver itself (`study/race.py`); only the processes are made up. Each is off by its
-candidate's spread for as long as it lives, its turns scatter by 3 % with a heavy tail, and the machine's speed
-wanders. Five candidates are within 3 % of the best. The rule's constants were chosen on seeds below 10,000; the
-default here begins above them.
+The races are run by the driver itself; only the processes are made up (`_simulated.py` says how). Five candidates are
+within 3 % of the best. The rule's constants were chosen on seeds below 10,000; the default here begins above them.
 """
 
 from __future__ import annotations
@@ -11,17 +9,14 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from _goal import finish, say
-from edgewise.core.race import Wanted
+from _simulated import race, simulate
 from edgewise.core.stats import wilson
 from edgewise.core.stats.racing import ERROR_RATE
-from edgewise.core.types import Scenario
-from edgewise.study import race as driver
 
 NEAR = (0.0, 0.01, 0.015, 0.02, 0.03)
 FAR = (1.05, 1.08, 1.1, 1.15, 1.2, 1.3, 1.4, 1.6, 2, 2.5, 3, 4, 6)
@@ -37,53 +32,11 @@ CASES: dict[str, tuple[int, float] | None] = {
 BEYOND = "the best scatters by 20 %"
 
 
-class Machine:
-    """What all simulated processes share: chance, and a speed that wanders."""
-
-    random = np.random.default_rng(0)
-    speed = 0.0
-
-
-class Side:
-    """Stands for `study.compare.Side`: a process that takes turns."""
-
-    def __init__(self, cell: Any, store: object, study: str) -> None:
-        self.cell = cell
-        self.starts: list[Any] = []
-        self.rounds: list[Any] = []
-        self.energies: list[Any] = []
-        self.failure = self.session = None
-
-    def enter(self, *_: object) -> None:
-        self.own = self.cell.cost + Machine.random.normal(0, self.cell.spread)
-        self.starts.append(None)
-
-    def begin(self, *_: object) -> None: ...
-
-    open = warm_up = begin
-
-    def turn(self, round_ns: int, meters: object = ()) -> None:
-        Machine.speed += Machine.random.normal(0, 0.02)
-        noise = 0.03 * Machine.random.standard_t(3) / math.sqrt(3)
-        took = 1e6 * math.exp(self.own + Machine.speed + noise)
-        self.rounds.append(SimpleNamespace(samples_ns=(took,), elapsed_ns=took))
-
-    def measured(self) -> Any:
-        return SimpleNamespace(peak_bytes=None)
-
-
 def raced(seed: int, costs: Sequence[float], spreads: Sequence[float]) -> tuple[bool, float, int]:
     """Whether the best (the first) was sent home, what was lost by the choice, and how many heats it took."""
-    Machine.random, Machine.speed = np.random.default_rng(seed), 0.0
-    places = [int(place) for place in Machine.random.permutation(len(costs))]
-    task = SimpleNamespace(scenario=Scenario(), placement="simulated")
-    cells: list[Any] = [SimpleNamespace(cost=costs[p], spread=spreads[p], task=task) for p in places]
-    heats = driver.Heats(cells, None, Wanted(), lambda *_: None, seed=seed)  # type: ignore[arg-type]
-    heats.screen()
-    heats.decide()
-    assert heats.best is not None
-    chosen: Any = heats.best.cell
-    return heats.contenders[places.index(0)].status is not None, math.exp(chosen.cost) - 1, heats.heats
+    heats, candidates = race(seed, costs, spreads)
+    chosen: Any = heats.best.cell if heats.best else None
+    return candidates[0].status is not None, math.exp(chosen.cost) - 1, heats.heats
 
 
 def field(case: tuple[int, float] | None, candidates: int, random: np.random.Generator) -> tuple[Any, Any]:
@@ -99,9 +52,7 @@ def main() -> None:
     parser.add_argument("--races", type=int, default=600)
     parser.add_argument("--seed", type=int, default=10_000, help="of the first race")
     options = parser.parse_args()
-    driver.Side = Side  # type: ignore[assignment, misc]
-    driver.shared_cores = lambda cells, index: ()
-    driver.trust = SimpleNamespace(wrong=lambda measured: False)  # type: ignore[assignment]
+    simulate()
     worst, details = (0.0, (0.0, 0.0)), []
     for candidates in (12, 28):
         for name, case in CASES.items():

@@ -1,77 +1,22 @@
 """The rule by which candidates go home: how often the best is lost, and how soon losers are, in simulated races.
 
-The races are driven by `study/race.py` itself; only the processes are made up.
+The races are driven by `study/race.py` itself; only the processes are made up (benchmarks/_simulated.py).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from edgewise.core.race import Wanted
+from _simulated import race, simulate
 from edgewise.core.stats.racing import PRIOR_FREEDOM, Seen, Standings, level, side
-from edgewise.core.types import Scenario
-from edgewise.study import race as heats
-
-
-class _Machine:
-    """What all simulated processes share: chance, and a speed that wanders."""
-
-    random = np.random.default_rng(0)
-    speed = 0.0
-
-
-class _Side:
-    """Stands for a process: off by `spread` for as long as it lives, and each turn by noise with a heavy tail."""
-
-    def __init__(self, cell: Any, store: object, study: str) -> None:
-        self.cell = cell
-        self.starts: list[Any] = []
-        self.rounds: list[Any] = []
-        self.energies: list[Any] = []
-        self.failure = self.session = None
-
-    def enter(self, *_: object) -> None:
-        self.own = self.cell.cost + _Machine.random.normal(0, self.cell.spread)
-        self.starts.append(None)
-
-    def begin(self, *_: object) -> None: ...
-
-    open = warm_up = begin
-
-    def turn(self, round_ns: int, meters: object = ()) -> None:
-        _Machine.speed += _Machine.random.normal(0, 0.02)
-        noise = 0.03 * _Machine.random.standard_t(3) / math.sqrt(3)
-        took = 1e6 * math.exp(self.own + _Machine.speed + noise)
-        self.rounds.append(SimpleNamespace(samples_ns=(took,), elapsed_ns=took))
-
-    def measured(self) -> Any:
-        return SimpleNamespace(peak_bytes=None)
 
 
 @pytest.fixture(autouse=True)
 def _simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heats, "Side", _Side)
-    monkeypatch.setattr(heats, "shared_cores", lambda cells, index: ())
-    monkeypatch.setattr(heats.trust, "wrong", lambda measured: False)
-
-
-def race(seed: int, costs: Sequence[float], spreads: Sequence[float]) -> tuple[heats.Heats, list[heats.Contender]]:
-    """A race, and its candidates in the order of `costs`, which are logarithms; in the race it is another."""
-    _Machine.random, _Machine.speed = np.random.default_rng(seed), 0.0
-    places = [int(place) for place in _Machine.random.permutation(len(costs))]
-    task = SimpleNamespace(scenario=Scenario(), placement="simulated")
-    cells: list[Any] = [SimpleNamespace(cost=costs[p], spread=spreads[p], task=task) for p in places]
-    found = heats.Heats(cells, None, Wanted(), lambda *_: None, seed=seed)  # type: ignore[arg-type]
-    found.screen()
-    found.decide()
-    assert found.best is not None
-    return found, [found.contenders[places.index(number)] for number in range(len(costs))]
+    simulate(monkeypatch.setattr)
 
 
 NEAR = [0.0, 0.01, 0.015, 0.02, 0.03, 0.05, 0.08, 0.15, 0.3, 0.5, 0.7, 1.0]

@@ -343,10 +343,7 @@ def test_a_reader_is_not_kept_waiting_by_a_writer(store: Store, path: Path) -> N
     _begin(store)
     store.connection.execute("BEGIN IMMEDIATE")
     begin = time.monotonic()
-    with Store.__new__(Store) as reader:
-        reader.path = str(path)
-        reader.connection = sqlite3.connect(path, isolation_level=None)
-        reader.connection.row_factory = sqlite3.Row
+    with Store(path, create=False) as reader:
         assert len(list(reader.results())) == 1
     assert time.monotonic() - begin < 5
     store.connection.execute("ROLLBACK")

@@ -110,6 +110,17 @@ def test_several_stores_are_one_evidence(tmp_path: Path) -> None:
     assert evidence.published == {"resnet50": pytest.approx(0.7613)}
 
 
+@pytest.mark.parametrize(("parameters", "known"), [(25_530_472, True), (23_528_522, False)])
+def test_a_file_that_only_carries_the_name_has_no_published_accuracy(
+    tmp_path: Path, parameters: int, known: bool
+) -> None:
+    """As exported, with normalizations folded; and with ten classes."""
+    with Store(tmp_path / "a.db") as store:
+        put(store, 1)
+        Kept(store).keep("cost", "s 1", Costed("s", "resnet50", 1, Cost((), (), parameters, 1, 0, 0)))
+    assert ("resnet50" in gather([str(tmp_path / "a.db")]).published) is known
+
+
 def test_evaluations_and_kept_records_come_along(tmp_path: Path) -> None:
     with Store(tmp_path / "a.db") as store:
         store.save_machine(machine("m"))

@@ -16,7 +16,7 @@ from edgewise.core.errors import InputError, Unavailable
 from edgewise.core.race import Race, Wanted
 from edgewise.core.types import Measurement, Ran, Round, Scenario, Start
 from edgewise.measure.cell import Cell
-from edgewise.measure.energy import find_meters
+from edgewise.measure.energy import Metered, find_meters
 from edgewise.report.sentences import sentence
 from edgewise.store.db import Store
 from edgewise.store.kept import Kept
@@ -27,6 +27,7 @@ from edgewise.study.candidates import candidates, not_tried
 from edgewise.study.prepare import Limits
 from edgewise.study.request import Request, request
 from edgewise.study.tune import Tuned, Tuning, tune
+from edgewise.system.energy import Idle, Meter
 from edgewise.system.machine import usable_cores
 
 FAST, SLOW = "null@1{latency=500us,wait=sleep}", "null@1{latency=2ms,wait=sleep}"
@@ -57,8 +58,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def run(asked: Request, store: Store) -> Callable[..., Tuned]:
-    def go(*on: str, against: str = SLOW, starts: int = 2, **wanted: object) -> Tuned:
-        meters = find_meters(2_000_000) if wanted.get("prefer") == "energy" else ()
+    def go(*on: str, against: str = SLOW, starts: int = 2, meters: tuple[Metered, ...] = (), **wanted: object) -> Tuned:
         tuning = Tuning(Wanted(**wanted), on, against=against, starts=starts)  # type: ignore[arg-type]
         return tune(asked, tuning, store, lambda what, detail: None, meters)
 
@@ -94,7 +94,7 @@ class _Process:
             raise Unavailable("gone")
         return Start(0, 1, 1, None, Ran(), peak_bytes=self.peaks.get(self.name, 100 << 20))
 
-    def round(self, *, warmup: bool = False, duration_ns: int = 20_000_000) -> Round:
+    def round(self, *, warmup: bool = False, duration_ns: int = 20_000_000, settle_ns: int = 0) -> Round:
         time.sleep(duration_ns / 1e9)
         count = max(1, duration_ns // self.latency_ns)
         samples = tuple(int(self.latency_ns * (1 + 0.001 * (number % 5))) for number in range(count))
@@ -222,7 +222,7 @@ def test_memory_can_be_bounded(run: Callable[..., Tuned], made_up: type[_Process
 
 
 def test_energy_from_a_declared_power_is_called_an_estimate(run: Callable[..., Tuned], made_up: type[_Process]) -> None:
-    race = run(FAST, SLOW, prefer="energy").race
+    race = run(FAST, SLOW, meters=find_meters(2_000_000), prefer="energy").race
     winner = race.winner
     assert winner is not None
     assert "500us" in str(winner.task.placement)
@@ -230,6 +230,18 @@ def test_energy_from_a_declared_power_is_called_an_estimate(run: Callable[..., T
     assert winner.energy_uj is not None
     assert winner.energy_uj >= 1000  # 2 W for half a millisecond, and what sleeping takes longer
     assert "race_estimated" in {f.code for f in analysis.raced(race).findings}
+
+
+def test_who_has_no_meter_cannot_win_on_energy(run: Callable[..., Tuned], made_up: type[_Process]) -> None:
+    """A GPU that idles while the processor works would make the processor look most efficient."""
+    watts = Meter("nvml", "gpu 0", True, step=1, update_ns=1_000_000, value=lambda: time.perf_counter_ns() // 500)
+    idle = Idle(1_000_000, 10_000, 10, 2 * 10**9, None)
+    on_npu = "null:npu{latency=1ms,wait=sleep}"
+    race = run(FAST, on_npu, SLOW, meters=(Metered(watts, idle),), prefer="energy").race
+    assert _statuses(race) == {"latency=1ms": "won", "latency=500us": "failed", "latency=2ms": "failed"}
+    assert {e.reason for e in race.entries if e.status == "failed"} == {
+        "no meter covers cpu; there is one of: gpu 0 (nvml)"
+    }
 
 
 def test_throughput_races_copies_too(asked: Request) -> None:

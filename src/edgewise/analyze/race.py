@@ -131,11 +131,13 @@ def _headline(race: Race) -> Iterator[Finding]:
     by_role = {role: each for each in race.final for role in each.roles if each.ratio is not None}
     prefer = ("prefer", race.wanted.prefer)
     baseline, second = by_role.get("baseline"), by_role.get("runner-up")
+    # Others are as they were asked for: --against.
+    installed = ("installed", baseline is not None and baseline.task.placement.targets[0].engine == "ort")
     if baseline is not None and baseline.task == winner.task:
-        yield Finding("race_as_installed", "note", target, (("target", target),))
+        yield Finding("race_no_better", "note", target, (("target", target), installed))
     elif baseline is not None:
         both = ("both", second is not None and second.task == baseline.task)
-        yield Finding("race_baseline", "note", target, (*_ratio(baseline), prefer, both))
+        yield Finding("race_baseline", "note", target, (*_ratio(baseline), prefer, both, installed))
     if second is not None and (baseline is None or second.task != baseline.task):
         yield Finding("race_runner_up", "note", target, (*_ratio(second), prefer))
     if race.overturned is not None:

@@ -104,17 +104,24 @@ class Bench:
         with open(path, "wb") as file:
             np.savez(file, **outputs)
 
-    def round(self, start: int, warmup: bool, duration_ns: int, max_runs: int, exclude: list[int]) -> Any:
-        """Runs back to back, with what else went on meanwhile."""
+    def round(
+        self, start: int, warmup: bool, duration_ns: int, max_runs: int, exclude: list[int], settle_ns: int = 0
+    ) -> Any:
+        """Runs back to back, with what else went on meanwhile; before them, some that do not count."""
         from .loop import one_by_one, side_by_side
 
         runs = [executable.run for executable in self._executables]
+
+        def take(for_ns: int) -> list[int]:
+            if len(runs) == 1:
+                return one_by_one(runs[0], self._feeds, for_ns, max_runs)
+            return side_by_side(runs, self._feeds, for_ns, max_runs)
+
+        if settle_ns:
+            take(settle_ns)
         self._surroundings.begin(exclude)
         started, begin = time.time_ns(), time.perf_counter_ns()
-        if len(runs) == 1:
-            samples = one_by_one(runs[0], self._feeds, duration_ns, max_runs)
-        else:
-            samples = side_by_side(runs, self._feeds, duration_ns, max_runs)
+        samples = take(duration_ns)
         elapsed = time.perf_counter_ns() - begin
         return to_json(self._surroundings.end(Round(start, warmup, started, elapsed, tuple(samples))))
 

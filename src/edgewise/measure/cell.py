@@ -90,7 +90,10 @@ class Session:
             self.begin()
         return from_json(Start, self.worker.result("open"))
 
-    def round(self, *, warmup: bool = False, duration_ns: int = ROUND_NS, max_runs: int = _MANY) -> Round:
+    def round(
+        self, *, warmup: bool = False, duration_ns: int = ROUND_NS, max_runs: int = _MANY, settle_ns: int = 0
+    ) -> Round:
+        """`settle_ns`: how long it runs before it is timed, at least once."""
         answer = self.worker.call(
             "round",
             start=self.index,
@@ -98,7 +101,8 @@ class Session:
             duration_ns=duration_ns,
             max_runs=max_runs,
             exclude=self.exclude,
-            timeout_s=self.cell.timeout_s + duration_ns / 1e9,
+            settle_ns=settle_ns,
+            timeout_s=self.cell.timeout_s + (duration_ns + settle_ns) / 1e9,
         )
         return from_json(Round, answer)
 

@@ -35,7 +35,7 @@ _HEADLINES = (
     "race_won",
     "race_tied",
     "race_baseline",
-    "race_as_installed",
+    "race_no_better",
     "race_runner_up",
     "recommended",
     "ranked",

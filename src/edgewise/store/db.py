@@ -18,7 +18,7 @@ from ..core.records import from_json, to_json
 from ..core.text import parse_placement, parse_scenario
 from ..core.types import Agreement, Failure, Machine, Measurement, Model, Ran, Result, Round, Start, Task
 from .blobs import pack, unpack
-from .migrations import migrate, refuse_foreign
+from .migrations import MIGRATIONS, migrate, refuse_foreign
 from .owner import alive, me
 
 # Another writer holds the lock for milliseconds; this long means it is stuck.
@@ -50,11 +50,13 @@ class Store:
         self.connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
         self.connection.execute("PRAGMA foreign_keys = ON")
         # Before anything that writes: somebody else's database is left as it is.
-        refuse_foreign(self.connection, self.path)
+        version = refuse_foreign(self.connection, self.path)
         # Readers and writers do not wait for each other, and a killed writer leaves a whole database.
         self.connection.execute("PRAGMA journal_mode = WAL")
         self.connection.execute("PRAGMA synchronous = NORMAL")
-        migrate(self.connection, self.path)
+        # Only where there is something to change: who opens a store to read it must not wait for a writer.
+        if version < len(MIGRATIONS):
+            migrate(self.connection, self.path)
 
     @contextmanager
     def guard(self) -> Iterator[None]:

@@ -105,7 +105,8 @@ def gather(paths: Sequence[str]) -> Evidence:
         kept.races.all(),
         kept.costs,
         _published(
-            {m.label for m in measurements} | {e.label for e in evaluations} | {m.label for m in models.values()}
+            {m.label for m in measurements} | {e.label for e in evaluations} | {m.label for m in models.values()},
+            kept.costs.values(),
         ),
         tuple(name for key, name in begun.items() if key not in known) + asked,
     )
@@ -221,9 +222,11 @@ class _KeptOf:
                 self.costs[c.subject] = c
 
 
-def _published(labels: Iterable[str]) -> dict[str, float]:
-    """Top-1 as a share, of the networks whose accuracy was published."""
-    found = {label: CATALOG[label].accuracy for label in labels if label in CATALOG}
+def _published(labels: Iterable[str], costs: Iterable[Costed]) -> dict[str, float]:
+    """Top-1 as a share, of the networks whose accuracy was published. A file may carry the name and be another."""
+    sizes = {c.label: c.cost.parameters for c in costs if c.label in CATALOG}
+    others = {label for label, size in sizes.items() if abs(size / CATALOG[label].parameters - 1) > 0.03}
+    found = {label: CATALOG[label].accuracy for label in labels if label in CATALOG and label not in others}
     return {label: accuracy[0] / 100 for label, accuracy in found.items() if accuracy}
 
 

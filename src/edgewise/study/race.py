@@ -14,7 +14,7 @@ from dataclasses import replace
 from statistics import median
 
 from ..analyze import trust
-from ..core.energy import by_meter, whole
+from ..core.energy import Used, by_meter, whole
 from ..core.race import Status, Wanted, turn_cost
 from ..core.stats.racing import ERROR_RATE, MARGIN, Gap, Seen, Standings, level, side
 from ..core.types import Measurement
@@ -27,7 +27,7 @@ from .compare import Side, shared_cores
 GROUP = 6
 TURN_NS = 5_000_000
 # Turns of a heat: first to see who is far off, then to tell close ones apart.
-SCREENING_TURNS, CLOSE_TURNS = 20, 40
+SCREENING_TURNS, CLOSE_TURNS = 12, 24
 # Slow models get fewer turns than that, but never fewer than can show a spread.
 LONGEST_TURNS_S = 4.0
 FEWEST_TURNS = 3
@@ -67,13 +67,21 @@ class Contender:
 
     def energy_uj(self, start: int | None = None) -> tuple[float, str] | None:
         """Of one inference beyond idling (all of it for a declared power), and who says so; of one start, or all."""
-        chosen = [e for e in self.side.energies if start is None or e.start == start]
-        used = by_meter(chosen, self.cell.task.scenario.batch)
-        found = whole(used, self.cell.task.placement.targets[0].device) or next(iter(used), None)
+        found = self._used(start)
         if found is None:
             return None
         joules = found.active_uj if found.active_uj is not None and found.active_uj > 0 else found.total_uj
         return None if joules is None else (joules, found.source)
+
+    def unmetered(self) -> str:
+        """Why nothing is known of its energy."""
+        found = self._used()
+        return (found.reason if found else None) or "no meter was read"
+
+    def _used(self, start: int | None = None) -> Used | None:
+        chosen = [e for e in self.side.energies if start is None or e.start == start]
+        used = by_meter(chosen, self.cell.task.scenario.batch)
+        return whole(used, self.cell.task.placement.targets[0].device) or next(iter(used), None)
 
 
 class Heats:
@@ -253,6 +261,8 @@ class Heats:
             if self._wanted.prefer == "energy":
                 for c in self._standing(chosen):
                     c.side.turn(int(max(METERED_S, least_s(self._meters, LONGEST_METERED_S)) * 1e9), self._meters)
+                    if c.side.failure is None and c.energy_uj(len(c.side.starts) - 1) is None:
+                        self.out(c, "failed", c.unmetered())
             for c in self._standing(chosen):
                 self._admit(c)
         self._record(self._standing(chosen), costs)

@@ -72,10 +72,18 @@ SENTENCES: Sentences = {
         None,
     ),
     "race_baseline": (
-        lambda v: f"{_times(v)} as installed{', the runner-up' if v['both'] else ''}{_apart(v)}",
+        lambda v: (
+            f"{_times(v)}{' as installed' if v['installed'] else ''}{', the runner-up' if v['both'] else ''}{_apart(v)}"
+        ),
         None,
     ),
-    "race_as_installed": (lambda v: f"{v['target']} is what comes installed: nothing was shown to be better", None),
+    "race_no_better": (
+        lambda v: (
+            f"{v['target']} is what {'comes installed' if v['installed'] else 'the winner was to be set beside'}: "
+            "nothing was shown to be better"
+        ),
+        None,
+    ),
     "race_runner_up": (lambda v: f"{_times(v)}, the runner-up{_apart(v)}", None),
     "race_overturned": (
         lambda v: f"{v['was']} won the race, and fresh processes showed {v['target']} to be better",
