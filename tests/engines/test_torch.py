@@ -269,7 +269,12 @@ def test_profile_adds_up(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> No
         np.testing.assert_allclose(found[name], array, rtol=1e-6)
     ops = profiled.ops()
     assert all(len(op.samples_ns) == 5 and min(op.samples_ns) >= 0 for op in ops)
-    assert max(ops, key=lambda op: sum(op.samples_ns)).operator in ("Conv", "Gemm", "MatMul")
+    # By medians: one run may meet whatever else the machine does.
+    assert max(ops, key=lambda op: sorted(op.samples_ns)[len(op.samples_ns) // 2]).operator in (
+        "Conv",
+        "Gemm",
+        "MatMul",
+    )
     sums = tuple(sum(run) for run in zip(*(op.samples_ns for op in ops), strict=True))
     assert profiled.spans().executor_ns == sums
     monkeypatch.setattr("shutil.which", lambda name: name)

@@ -117,7 +117,7 @@ def test_a_file_that_only_carries_the_name_has_no_published_accuracy(
     """As exported, with normalizations folded; and with ten classes."""
     with Store(tmp_path / "a.db") as store:
         put(store, 1)
-        Kept(store).keep("cost", "s 1", Costed("s", "resnet50", 1, Cost((), (), parameters, 1, 0, 0)))
+        Kept(store).keep("cost", "s 1", Costed("s", "resnet50", 1, Cost((), (), 17, parameters, 0, 0)))
     assert ("resnet50" in gather([str(tmp_path / "a.db")]).published) is known
 
 
