@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from edgewise.core.text import parse_target
 from edgewise.core.types import Failure, Measurement, Result
 from edgewise.store.db import Store
 from edgewise.store.done import Done
+from edgewise.study import home
 from edgewise.study.conduct import Conduct
 from edgewise.study.prepare import Limits
 from edgewise.study.request import Request, request
@@ -103,6 +105,20 @@ def test_once_more_it_measures_nothing(folder: Path, store: Store) -> None:
     # Unless told to.
     _run(_conduct(study, wanted, store), resume=False)
     assert len(list(store.results())) == 16
+
+
+def test_nothing_is_converted_for_what_is_there(folder: Path, store: Store) -> None:
+    pytest.importorskip("MNN", reason="MNN is not installed")
+    study = _study(folder, 'models = ["one.onnx"]\non = ["mnn:cpu:fp32@1"]\n' + SHORT)
+    wanted = _request(study, store)
+    results = _run(_conduct(study, wanted, store))
+    assert isinstance(results[0], Measurement)
+    made = [path for path in home.cache().iterdir() if path.name.endswith("-mnn")]
+    assert made
+    for path in made:
+        shutil.rmtree(path)
+    assert _run(_conduct(study, wanted, store)) == results
+    assert not any(path.exists() for path in made)
 
 
 def test_only_what_is_missing_is_measured(folder: Path, store: Store) -> None:

@@ -40,7 +40,7 @@ def run(
     from ..core.energy import Energy
     from ..core.records import dumps
     from ..core.text import parse_scenario
-    from ..core.types import Failure, Measurement, Round, Start
+    from ..core.types import Failure, Measurement, Result, Round, Start
     from ..measure.cell import Cell
     from ..measure.energy import baseline, choose_meters, parse_power
     from ..report import terminal
@@ -49,7 +49,7 @@ def run(
     from ..study.costs import keep_cost
     from ..study.prepare import Limits
     from ..study.request import request
-    from ..study.sweep import sweep
+    from ..study.sweep import finished, sweep
     from . import _values as values
     from ._progress import Progress
 
@@ -68,7 +68,7 @@ def run(
         progress = Progress(len(wanted.pairs()))
         runs = 0
 
-        def show(cell: Cell | Failure, number: int, part: Start | Round | Energy | None) -> None:
+        def show(cell: Cell | Result, number: int, part: Start | Round | Energy | None) -> None:
             nonlocal runs
             if part is None:
                 runs = 0
@@ -80,7 +80,8 @@ def run(
         results = []
         try:
             metered = baseline(meters)
-            for result in sweep(wanted.cells(), store, show, resume=resume, meters=metered):
+            cells = wanted.cells_unless(finished(store, wanted.machine.id)) if resume else wanted.cells()
+            for result in sweep(cells, store, show, resume=resume, meters=metered):
                 results.append(result)
         except KeyboardInterrupt:
             progress.done()

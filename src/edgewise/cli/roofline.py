@@ -31,7 +31,7 @@ def run(
     from ..core.errors import BY_NAME, InputError
     from ..core.profile import Profile
     from ..core.records import dumps
-    from ..core.types import Failure, Measurement, Round, Scenario
+    from ..core.types import Failure, Measurement, Result, Round, Scenario
     from ..measure.cell import Cell, Part
     from ..report import terminal
     from ..store.db import Store
@@ -62,7 +62,7 @@ def run(
         roofs = {}
         runs = 0
 
-        def show(cell: Cell | Failure, number: int, part: Part | None) -> None:
+        def show(cell: Cell | Result, number: int, part: Part | None) -> None:
             nonlocal runs
             if part is None:
                 runs = 0

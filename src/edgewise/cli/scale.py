@@ -35,7 +35,7 @@ def run(
     from ..core.errors import BY_NAME, InputError
     from ..core.records import dumps
     from ..core.text import parse_scenario
-    from ..core.types import Failure, Measurement, Round
+    from ..core.types import Failure, Measurement, Result, Round
     from ..measure.cell import Cell
     from ..report import terminal
     from ..store.db import Store
@@ -70,7 +70,7 @@ def run(
         progress = Progress(total)
         runs = 0
 
-        def show(cell: Cell | Failure, number: int, part: object) -> None:
+        def show(cell: Cell | Result, number: int, part: object) -> None:
             nonlocal runs
             if part is None:
                 runs = 0

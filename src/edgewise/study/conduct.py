@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ..core.types import Failure, Result
+from ..core.types import Failure, Measurement, Result
 from ..measure.cell import Cell, Part
 from ..measure.energy import Metered
 from ..store.db import Store
 from .request import Request
 from .schedule import Course, Wanted
 from .study import Study
-from .sweep import sweep
+from .sweep import finished, sweep
 
-# Who hears of it: the cell, how many visits are done, and a part that was measured (None: a visit begins).
+# Who hears of what is measured: the cell, how many visits are done, and a part (None: a visit begins).
 Tell = Callable[[Cell | Failure, int, Part | None], None]
 
 
@@ -34,25 +34,28 @@ class Conduct:
         self._began, self._heard = 0.0, False
 
     def results(self, tell: Tell, *, resume: bool, meters: Sequence[Metered] = ()) -> Iterator[Result]:
-        first = 0
+        first, there = 0, finished(self._store, self._request.machine.id, self._study.protocol.passes)
         for number, block in enumerate(self._blocks):
             place: dict[str, int] = {}
 
             def cells(
                 of: Sequence[Wanted] = block, at: int = first, known: dict[str, int] = place
-            ) -> Iterator[Cell | Failure]:
+            ) -> Iterator[Cell | Result]:
                 for offset, each in enumerate(of):
-                    made = self._request.cell(each.model, each.target, each.scenario)
+                    if resume:
+                        made = self._request.cell_unless(there, each.model, each.target, each.scenario)
+                    else:
+                        made = self._request.cell(each.model, each.target, each.scenario)
                     known[made.task.digest] = at + offset
                     yield made
 
-            def hear(cell: Cell | Failure, _: int, part: Part | None, known: dict[str, int] = place) -> None:
+            def hear(cell: Cell | Result, _: int, part: Part | None, known: dict[str, int] = place) -> None:
                 at = known[cell.task.digest]
                 if part is None:
                     self._turn(at)
                 self._heard |= part is not None
                 # Nobody waits for what the store has.
-                if part is not None or not self.cells[at].known:
+                if not isinstance(cell, Measurement) and (part is not None or not self.cells[at].known):
                     tell(cell, self.visits - sum(self.left), part)
 
             for result in sweep(

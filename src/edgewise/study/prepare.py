@@ -8,7 +8,7 @@ import hashlib
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 from .. import engines, zoo
 from ..core.errors import EdgewiseError, InputError, StoreError, Unavailable, Unsupported
 from ..core.records import from_json, to_json
-from ..core.types import Device, Failure, Machine, Model, Placement, Scenario, Target, Task
+from ..core.types import Device, Failure, Machine, Measurement, Model, Placement, Result, Scenario, Target, Task
 from ..measure import isolate
 from ..measure.cell import Cell, Session
 from ..model import feeds
@@ -30,6 +30,10 @@ from .survey import EngineFacts
 REFERENCE = Target("ort", "cpu", threads=1, options=(("optimize", "none"),))
 # Downloading and exporting a large network, on a slow line.
 _FETCHING_S = 1800.0
+
+Versions = tuple[tuple[str, str], ...]
+# What has been measured of a task, by the engine's version and what it would be measured with.
+Known = Callable[[Task, Versions, str], Measurement | None]
 
 # Conversions that failed, so that not every target of an engine waits for the same failure again.
 _UNCONVERTED: dict[str, EdgewiseError] = {}
@@ -184,6 +188,21 @@ def cell(
     model: Model, target: Target, scenario: Scenario, machine: Machine, engine: EngineFacts, limits: Limits
 ) -> Cell | Failure:
     """One cell, or the reason why there is none."""
+    made = cell_unless(_nothing, model, target, scenario, machine, engine, limits)
+    assert not isinstance(made, Measurement)
+    return made
+
+
+def cell_unless(
+    known: Known,
+    model: Model,
+    target: Target,
+    scenario: Scenario,
+    machine: Machine,
+    engine: EngineFacts,
+    limits: Limits,
+) -> Cell | Result:
+    """One cell, or what was measured of it: then neither a conversion nor a reference is made for it."""
     placement = Placement.single(target)
     try:
         target = complete(target, engine, machine, model)
@@ -191,14 +210,20 @@ def cell(
         cores = cores_for(target, engine, machine)
         shapes = feeds.shapes(model, scenario.batch, limits.shapes)
         subject = fixed(derived(model, target, machine, limits), shapes)
+        conversion = _conversion(subject, target, engine)
+        task = Task(model.digest, placement, scenario)
+        versions: Versions = ((engine.name, engine.version or ""),)
+        runs = conversion or subject.digest
+        inputs = feeds.digest(model, shapes, scenario.seed, runs, scenario.input)
+        if (found := known(task, versions, inputs)) is not None:
+            return found
         reference = _reference(model, shapes, scenario, limits) if engine.computes or target.option("over") else None
-        subject = _converted(subject, target, engine, limits)
         return Cell(
-            task=Task(model.digest, placement, scenario),
-            model=subject,
+            task=task,
+            model=_converted(subject, conversion, target, engine, limits) if conversion else subject,
             machine=machine.id,
-            versions=((engine.name, engine.version or ""),),
-            inputs=feeds.digest(model, shapes, scenario.seed, subject.digest, scenario.input),
+            versions=versions,
+            inputs=inputs,
             label=model.label,
             cores=cores,
             reference=reference,
@@ -209,6 +234,10 @@ def cell(
         raise
     except EdgewiseError as error:
         return Failure.of(error, Task(model.digest, placement, scenario), machine.id, "prepare", model.label)
+
+
+def _nothing(task: Task, versions: Versions, inputs: str) -> None:
+    return None
 
 
 def derived(model: Model, target: Target, machine: Machine, limits: Limits) -> Model:
@@ -247,16 +276,20 @@ def _of(model: Model, made: Model) -> Model:
     )
 
 
-def _converted(model: Model, target: Target, engine: EngineFacts, limits: Limits) -> Model:
-    """The model as the engine loads it: itself, or in the engine's own format, made in a worker and kept by digest."""
+def _conversion(model: Model, target: Target, engine: EngineFacts) -> str | None:
+    """The name of what the engine loads, where that is not the model itself."""
     if not readable(engine, model):
         takes = ", ".join(sorted({*engine.reads, *(() if engine.converter is None else (engines.ONNX,))}))
         raise Unsupported(f"{engine.name} reads {takes} files, and {Path(model.path).name} is none of them")
     if not _onnx(model.path) or engines.ONNX in engine.reads:
-        return model
+        return None
     wanted = sorted(pair for pair in target.options if pair[0] in engine.settings)
     key = repr((model.digest, engine.name, engine.version, engine.converter, model.inputs, wanted))
-    digest = hashlib.sha256(key.encode()).hexdigest()[:24]
+    return hashlib.sha256(key.encode()).hexdigest()[:24]
+
+
+def _converted(model: Model, digest: str, target: Target, engine: EngineFacts, limits: Limits) -> Model:
+    """The model in the engine's own format, made in a worker and kept by digest."""
     place = home.cache() / f"{digest}-{engine.name}"
     note = place / "converted"
     if digest in _UNCONVERTED:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from ..core.errors import InputError, Unavailable
 from ..core.text import parse_placement
-from ..core.types import Failure, Machine, Model, Scenario, Target
+from ..core.types import Failure, Machine, Model, Result, Scenario, Target
 from ..measure.cell import Cell
-from .prepare import Limits, cell, default_targets, expand, find_model
+from .prepare import Known, Limits, cell, cell_unless, default_targets, expand, find_model
 from .survey import AT_ONCE, EngineFacts, survey
 
 # What a worker may allocate unless told otherwise: a model that claims more than the machine has must not take it down.
@@ -39,8 +39,15 @@ class Request:
         for model, target, scenario in self.pairs():
             yield self.cell(model, target, scenario)
 
+    def cells_unless(self, known: Known) -> Iterator[Cell | Result]:
+        for model, target, scenario in self.pairs():
+            yield self.cell_unless(known, model, target, scenario)
+
     def cell(self, model: Model, target: Target, scenario: Scenario) -> Cell | Failure:
         return cell(model, target, scenario, self.machine, self.engine(target), self.limits)
+
+    def cell_unless(self, known: Known, model: Model, target: Target, scenario: Scenario) -> Cell | Result:
+        return cell_unless(known, model, target, scenario, self.machine, self.engine(target), self.limits)
 
     def engine(self, target: Target) -> EngineFacts:
         return next(engine for engine in self.engines if engine.name == target.engine)

@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..core.types import Failure, Measurement, Result, Scenario
+from ..core.types import Failure, Measurement, Result, Scenario, Task
 from ..measure.cell import Cell, Part, run_cell
 from ..measure.energy import Metered
 from ..store.db import Store
+from .prepare import Known, Versions
 
-Progress = Callable[[Cell | Failure, int, Part | None], None]
+# The cell, or what is known of it; how many visits are done; and a part that was measured (None: a visit begins).
+Progress = Callable[[Cell | Result, int, Part | None], None]
 
 
 @dataclass(slots=True)
@@ -26,7 +28,7 @@ class _Open:
 
 
 def sweep(
-    cells: Iterable[Cell | Failure],
+    cells: Iterable[Cell | Result],
     store: Store,
     progress: Progress,
     *,
@@ -54,6 +56,9 @@ def sweep(
                 store.finish(store.begin(cell.task, cell.machine, (), "", cell.label), cell)
             yield cell
             continue
+        if isinstance(cell, Measurement):
+            yield cell
+            continue
         begun = _begin(cell, store, resume, passes)
         if not isinstance(begun, _Open):
             if begun is not None:
@@ -77,6 +82,23 @@ def sweep(
                 yield result
 
 
+def finished(store: Store, machine: str, passes: int = 1) -> Known:
+    """Finds what the store has measured to its end, so that nothing is made for it."""
+
+    def known(task: Task, versions: Versions, inputs: str) -> Measurement | None:
+        found = store.find(task, machine, versions, inputs)
+        if found is None or found[1] == "running" or isinstance(found[2], Failure):
+            return None
+        return found[2] if _enough(found[2], passes) else None
+
+    return known
+
+
+def _enough(result: Result, passes: int) -> bool:
+    """One process is not several: what was measured in fewer passes is no answer to a question about more."""
+    return isinstance(result, Failure) or len(result.starts) >= passes
+
+
 def _begin(cell: Cell, store: Store, resume: bool, passes: int) -> _Open | Result | None:
     """A result to fill, new or left by a process that is gone; or the one there is; None where another is at it."""
     found = store.find(cell.task, cell.machine, cell.versions, cell.inputs) if resume else None
@@ -89,8 +111,7 @@ def _begin(cell: Cell, store: Store, resume: bool, passes: int) -> _Open | Resul
             again = store.find(cell.task, cell.machine, cell.versions, cell.inputs)
             assert again and isinstance(again[2], Measurement)
             return _Open(cell, result_id, again[2])
-        # One process is not several: what was measured in fewer passes is no answer to a question about more.
-        if isinstance(record, Failure) or len(record.starts) >= passes:
+        if _enough(record, passes):
             return record
     store.save_model(cell.model)
     return _Open(cell, store.begin(cell.task, cell.machine, cell.versions, cell.inputs, cell.label), None)
