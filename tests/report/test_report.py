@@ -82,6 +82,14 @@ def test_the_sentence_of_a_comparison() -> None:
     assert "no difference above 2.0 % detectable" in sentence(Finding("no_difference", "note", "b", values))
 
 
+def test_a_small_ratio_is_not_a_zero() -> None:
+    values = (("machine", "a"), ("beside", "b"), ("geomean", 0.018), ("count", 2))
+    ends = (("least", 0.0025), ("least_of", "x"), ("most", 0.127), ("most_of", "y"))
+    said = sentence(Finding("machine_throughput", "note", "a", values + ends))
+    assert said.startswith("a has 0.018")
+    assert said.endswith("from 0.00250× (x) to 0.13× (y)")
+
+
 def drawn(section: Section, width: int = 200, keep: tuple[str, ...] = ()) -> str:
     out = io.StringIO()
     terminal.draw(section, Console(file=out, width=width), keep=keep)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from .. import format
 from ._values import Sentences, Values, number
 
 
 def _spread(v: Values, what: str) -> str:
+    mean, least, most = (f"{format.times(number(v[name]))}×" for name in ("geomean", "least", "most"))
+    said = f"{v['machine']} has {mean} {what} of {v['beside']}"
     if v["count"] == 1:
-        return f"{v['machine']} has {number(v['geomean']):.2f}× {what} of {v['beside']} ({v['least_of']})"
-    return (
-        f"{v['machine']} has {number(v['geomean']):.2f}× {what} of {v['beside']} (geometric mean of {v['count']}), "
-        f"from {number(v['least']):.2f}× ({v['least_of']}) to {number(v['most']):.2f}× ({v['most_of']})"
-    )
+        return f"{said} ({v['least_of']})"
+    return f"{said} (geometric mean of {v['count']}), from {least} ({v['least_of']}) to {most} ({v['most_of']})"
 
 
 def _front(v: Values) -> str:

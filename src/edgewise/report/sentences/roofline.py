@@ -19,9 +19,12 @@ def _bound(v: Values) -> str:
         if v[name]
     ]
     layers = f"; of the time in layers {', '.join(shares)}" if shares else ""
+    why = _BOUNDS[str(v["bound"])]
+    if v["bound"] == "memory" and number(v["of_roof"]) > 1:
+        why = "memory is not the limit, since much of it came from a cache"
     return (
         f"runs at {format.percent(number(v['of_roof']))} of its roof, at {format.cell(v['intensity'], 'intensity')} "
-        f"(the ridge is at {format.cell(v['ridge'], 'intensity')}): {_BOUNDS[str(v['bound'])]}{layers}"
+        f"(the ridge is at {format.cell(v['ridge'], 'intensity')}): {why}{layers}"
     )
 
 
