@@ -15,7 +15,7 @@ from typing import Any
 from _goal import say
 from edgewise.analyze import compare as analysis
 from edgewise.core.text import parse_target
-from edgewise.core.types import Failure, Measurement, Model, Scenario, Target
+from edgewise.core.types import Failure, Measurement, Model, Placement, Scenario, Target
 from edgewise.measure.cell import Cell
 from edgewise.report import format
 from edgewise.store.db import Store
@@ -47,7 +47,6 @@ def main() -> None:
     parser.add_argument("--on", nargs="+", help="these targets instead, the first being the baseline")
     options = parser.parse_args()
     machine, engines = survey()
-    facts = {engine.name: engine for engine in engines if engine.version}
     limits, begin = Limits(timeout_s=300.0), time.monotonic()
     ratios: dict[str, tuple[float, ...]] = {}
     with tempfile.TemporaryDirectory() as folder, Store(f"{folder}/engines.db") as store:
@@ -59,7 +58,7 @@ def main() -> None:
             for group in groups:
                 cells: list[Cell] = []
                 for target in group:
-                    made = cell(model, target, Scenario(), machine, facts[target.engine], limits)
+                    made = cell(model, Placement.single(target), Scenario(), machine, engines, limits)
                     if isinstance(made, Failure):
                         say(f"{target}: {made.message}")
                     else:

@@ -200,7 +200,6 @@ def _typed(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
         (["--on", "null{latency=1ms,latency=2ms}"], "twice"),
         (["--on", f"null@{'9' * 5000}"], "is not a target"),
         (["--on", f"null#{'9' * 5000}"], "is not a target"),
-        (["--on", "deal(ort:cpu@1, null:cpu@1)"], "one target at a time"),
         (["--on", "deal(ort)"], "makes no sense"),
         (["--scenario", "sprint"], "known: single, concurrent, server, offline"),
         (["--scenario", "single(speed=9)"], "it has batch, n, rate_hz"),

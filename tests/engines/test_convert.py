@@ -10,7 +10,7 @@ import pytest
 
 from edgewise.core.errors import EngineFailure
 from edgewise.core.text import parse_target
-from edgewise.core.types import Failure, Scenario
+from edgewise.core.types import Failure, Placement, Scenario
 from edgewise.engines import formats
 from edgewise.engines._convert import run_converter
 from edgewise.measure.cell import Cell
@@ -46,7 +46,8 @@ def test_a_converter_that_does_not(tmp_path: Path, code: str, says: str) -> None
 def prepared(path: Path, on: str, batch: int = 1) -> Cell | Failure:
     target, limits = parse_target(on), Limits(60.0)
     machine, engines = survey([target.engine])
-    return cell(find_model(str(path), limits), target, Scenario(batch=batch), machine, engines[0], limits)
+    model = find_model(str(path), limits)
+    return cell(model, Placement.single(target), Scenario(batch=batch), machine, engines, limits)
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("ai_edge_litert"), reason="ai-edge-litert is not installed")

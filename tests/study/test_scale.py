@@ -21,6 +21,7 @@ from edgewise.core.types import (
     Machine,
     Measurement,
     Model,
+    Placement,
     Ran,
     Round,
     Start,
@@ -183,7 +184,7 @@ def test_the_command_measures_saves_and_goes_on(tmp_path: Path, capsys: pytest.C
 
 def test_batches_are_swept_at_the_models_own_size_where_it_is_among_them(tiny: Model) -> None:
     here = Machine("m", "", "Linux", "", (), (Cluster("cpu", (0, 1)),))
-    wanted = Request((tiny,), (Target("null"),), (parse_scenario("single"),), here, (), Limits())
+    wanted = Request((tiny,), (Placement.single(Target("null")),), (parse_scenario("single"),), here, (), Limits())
 
     def planned(sizes: tuple[int, ...], grid: bool = False) -> list[tuple[str, tuple[int, ...]]]:
         return [(each.model.label, each.batches) for each in scale.ladders(wanted, ("tiny",), (1, 2, 4), sizes, grid)]
@@ -250,5 +251,5 @@ def test_the_default_is_every_engine_in_the_models_precision_on_all_threads(tiny
     found = [str(target) for target in scale.targets(wanted, tiny)]
     most = max(target.threads or 0 for target in scale.targets(wanted, tiny))
     assert found == [f"ort:cpu:fp32@{most}", f"openvino:cpu:fp32@{most}", "openvino:gpu:fp32"]
-    asked = replace(wanted, targets=(Target("ort"),))
+    asked = replace(wanted, placements=(Placement.single(Target("ort")),))
     assert scale.targets(asked, tiny) == [Target("ort")]

@@ -11,7 +11,7 @@ import pytest
 
 from edgewise.core.errors import InputError, Unsupported
 from edgewise.core.text import parse_scenario, parse_target
-from edgewise.core.types import Cluster, Failure, Machine, Measurement, Model, Ran, Result, Round, Start
+from edgewise.core.types import Cluster, Failure, Machine, Measurement, Model, Placement, Ran, Result, Round, Start
 from edgewise.measure import isolate
 from edgewise.measure.cell import Cell, Part
 from edgewise.model.load import inspect
@@ -54,7 +54,7 @@ def store(tmp_path: Path, machine: Machine) -> Iterator[Store]:
 def cell(model: Model, machine: Machine, engines: dict[str, EngineFacts]) -> Callable[[str], Cell | Failure]:
     def make(text: str, limits: Limits = PLAIN) -> Cell | Failure:
         target = parse_target(text)
-        return prepare.cell(model, target, QUICK, machine, engines[target.engine], limits)
+        return prepare.cell(model, Placement.single(target), QUICK, machine, list(engines.values()), limits)
 
     return make
 
@@ -198,7 +198,9 @@ def test_a_server_has_its_time_in_every_pass(
     model: Model, machine: Machine, engines: dict[str, EngineFacts], store: Store
 ) -> None:
     load = parse_scenario("server(rate_hz=200, warmup=0, min_runs=1, min_s=0.4, max_s=0.4, width=0)")
-    found = prepare.cell(model, parse_target("null{latency=100us}"), load, machine, engines["null"], PLAIN)
+    found = prepare.cell(
+        model, Placement.single(parse_target("null{latency=100us}")), load, machine, [engines["null"]], PLAIN
+    )
     (result,) = sweep([found], store, Seen(), passes=2)
     assert isinstance(result, Measurement)
     assert {r.start for r in result.measured} == {0, 1}
@@ -209,7 +211,9 @@ def test_white_inputs_have_a_reference_of_their_own(
     model: Model, machine: Machine, engines: dict[str, EngineFacts], store: Store
 ) -> None:
     def ready(text: str) -> Cell:
-        found = prepare.cell(model, parse_target("ort:cpu@1"), parse_scenario(text), machine, engines["ort"], PLAIN)
+        found = prepare.cell(
+            model, Placement.single(parse_target("ort:cpu@1")), parse_scenario(text), machine, [engines["ort"]], PLAIN
+        )
         assert isinstance(found, Cell)
         return found
 
@@ -280,7 +284,7 @@ def test_clusters_are_devices(monkeypatch: pytest.MonkeyPatch, machine: Machine,
     assert here == hybrid
     assert [device.name for device in facts.devices] == ["cpu", "cpu.big", "cpu.little", "npu"]
     assert facts.device("cpu.little").cores == (0,)
-    found = prepare.cell(model, parse_target("null:cpu.big"), QUICK, hybrid, facts, PLAIN)
+    found = prepare.cell(model, Placement.single(parse_target("null:cpu.big")), QUICK, hybrid, [facts], PLAIN)
     assert isinstance(found, Cell)
     assert str(found.task.placement) == "null:cpu.big:fp32@1"
     assert found.cores == (1,)

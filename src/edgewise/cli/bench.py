@@ -34,8 +34,8 @@ def run(
 
     Each cell runs in a process of its own; every round is saved as soon as it is done.
     """
+    from ..analyze import dealt, summary, sustained
     from ..analyze import energy as energy_analysis
-    from ..analyze import summary, sustained
     from ..analyze.evidence import Evidence
     from ..core.energy import Energy
     from ..core.records import dumps
@@ -60,7 +60,7 @@ def run(
     with Store(path) as store:
         # A claim wants samples, not a narrow interval of the median.
         loads = [replace(load, width=0.0) if claim else load for load in map(parse_scenario, scenario)]
-        wanted = request(models, tuple(dict.fromkeys(on)), batch, loads, limits)
+        wanted = request(models, tuple(dict.fromkeys(on)), batch, loads, limits, several=True)
         store.save_machine(wanted.machine)
         for model in wanted.models:
             store.save_model(model)
@@ -100,7 +100,8 @@ def run(
     failures = [result for result in results if isinstance(result, Failure)]
     evidence = Evidence(machines={wanted.machine.id: wanted.machine}, measurements=tuple(measurements))
     section = summary.run(evidence, bound=claim)
-    more = {name: analysis.run(evidence) for name, analysis in (("energy", energy_analysis), ("sustained", sustained))}
+    further = (("dealt", dealt), ("energy", energy_analysis), ("sustained", sustained))
+    more = {name: analysis.run(evidence) for name, analysis in further}
     if json_:
         raw = {"machine": wanted.machine, "results": results, "section": section}
         print(dumps(raw | {name: drawn if drawn.rows else None for name, drawn in more.items()}))

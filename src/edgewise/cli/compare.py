@@ -42,7 +42,7 @@ def run(
         raise InputError(f"an interval needs at least two sets of processes, found --starts {starts}")
     limits = Limits(timeout, size_bytes(memory), shapes(shape), calibration)
     with Store(save or str(home.default_store())) as store:
-        wanted = request(models, on or ("ort",), (batch,), [Scenario()], limits)
+        wanted = request(models, on or ("ort",), (batch,), [Scenario()], limits, several=True)
         pairs = wanted.pairs()
         if len(pairs) < 2:
             raise InputError(

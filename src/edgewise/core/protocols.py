@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -23,6 +23,57 @@ class Executable(Protocol):
     def run(self, feeds: Feeds) -> Outputs: ...
 
     def close(self) -> None: ...
+
+
+class Delivered(Protocol):
+    """A frame that came out of a stream: its number, who worked on it (the place among the placement's targets), what
+    passed from when it and all before it were begun until it came out, and its outputs, valid until the next is asked
+    for."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def who(self) -> int: ...
+
+    @property
+    def delay_ns(self) -> int: ...
+
+    @property
+    def outputs(self) -> Outputs: ...
+
+
+@runtime_checkable
+class Spread(Executable, Protocol):
+    """An executable with further processes: their numbers, and what they took together at the most."""
+
+    @property
+    def pids(self) -> Sequence[int]: ...
+
+    @property
+    def peak_bytes(self) -> int | None: ...
+
+
+@runtime_checkable
+class Streams(Spread, Protocol):
+    """One that works on several frames at once, and delivers in their order. `lost` has the reason of each process it
+    goes on without."""
+
+    @property
+    def window(self) -> int: ...
+
+    @property
+    def lost(self) -> Sequence[Exception]: ...
+
+    def stream(self, frames: Iterable[Feeds]) -> Iterator[Delivered]: ...
+
+
+@runtime_checkable
+class Binds(Protocol):
+    """An executable that reads and writes where it is told."""
+
+    def bind(self, inputs: Feeds, outputs: Mapping[str, Array]) -> Callable[[], object]:
+        """A run from these arrays into those, which must stay where they are."""
 
 
 @runtime_checkable

@@ -370,7 +370,11 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The unit of interleaving and of loss. `started_ns` is wall time since the epoch; all else is monotonic."""
+    """The unit of interleaving and of loss. `started_ns` is wall time since the epoch; all else is monotonic.
+
+    Of a dealt stream, a sample is the delay of a frame: from when it and all before it were begun until it came out.
+    `shares` are the frames each target worked on.
+    """
 
     start: int
     warmup: bool
@@ -385,6 +389,7 @@ class Round:
     cache_misses: int | None = None
     peak_bytes: int | None = None
     late_ns: int | None = None
+    shares: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

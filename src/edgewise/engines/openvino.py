@@ -19,8 +19,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,17 @@ class OpenVino:
             return {name: tensor(i).data.copy() for i, name in enumerate(self._outputs)}
         return {name: tensor(i).data for i, name in enumerate(self._outputs)}
 
+    def bind(self, inputs: Feeds, outputs: Mapping[str, Array]) -> Callable[[], object]:
+        request = self._compiled.create_infer_request()
+        lent = [self._tensor(array, shared_memory=True) for array in (*inputs.values(), *outputs.values())]
+        for name, tensor in zip((*inputs, *outputs), lent, strict=True):
+            if name in inputs:
+                request.set_input_tensor(self._names.index(name), tensor)
+            else:
+                request.set_output_tensor(self._outputs.index(name), tensor)
+        # The arrays live as long as the run does.
+        return partial(_run_bound, request, (lent, inputs, outputs))
+
     def _infer(self) -> None:
         self._request.infer(share_outputs=True)
 
@@ -220,6 +232,10 @@ class OpenVino:
         self._request = None
         self._compiled = None
         self._lent, self._copies = [], []
+
+
+def _run_bound(request: Any, _arrays: object) -> None:
+    request.infer(share_outputs=True)
 
 
 class Timed(OpenVino):

@@ -10,6 +10,7 @@ copy=off, on the CPU: inputs are lent, and outputs are the arrays that the next 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..core.errors import InputError, Unavailable, Unsupported
 from ..core.protocols import Executable, Profiled
@@ -19,7 +20,7 @@ from ._ort.session import CPU, XNNPACK, Lent, Session, Timed, offered, version
 from ._ort.support import verdicts
 from ._target import ON_OFF, check_options, choose, pick, refuse_conversion
 
-__all__ = ["devices", "load", "profile", "support", "variants", "version"]
+__all__ = ["devices", "load", "optimized", "profile", "support", "variants", "version"]
 
 PACKAGE = "onnxruntime"
 OPTIONS = ("ep", *session.OPTIONS, "copy")
@@ -75,6 +76,14 @@ def profile(model: Model, target: Target) -> Profiled:
     """Timed by ONNX Runtime itself, at a cost: runs took 6.6 % longer in a trial. `ops()` ends the timing."""
     device, ep, settings = _chosen(model, target)
     return Timed(model, target, ep, settings, {CPU: "cpu", ep: device.name})
+
+
+def optimized(model: Model, target: Target, path: str) -> Target:
+    """Writes the graph as ONNX Runtime runs it to `path`; pieces of it are loaded on what is returned, as they are."""
+    _, ep, settings = _chosen(model, target)
+    Session(model, target, ep, settings, write_to=path).close()
+    others = tuple(pair for pair in target.options if pair[0] != "optimize")
+    return replace(target, options=tuple(sorted((*others, ("optimize", "none")))))
 
 
 def _chosen(model: Model, target: Target) -> tuple[Device, str, dict[str, str]]:

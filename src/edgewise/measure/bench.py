@@ -6,13 +6,14 @@ import gc
 import importlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 from ..core import registry
 from ..core.errors import InputError, Unsupported
-from ..core.protocols import Executable, Reports
+from ..core.protocols import Delivered, Executable, Reports, Spread, Streams
 from ..core.records import from_json, to_json
 from ..core.text import parse_placement, parse_scenario
 from ..core.types import Model, Placement, Ran, Round, Start, Target
@@ -25,6 +26,7 @@ class Bench:
         self._requests_fd = requests_fd
         self._answers_fd = answers_fd
         self._executables: list[Executable] = []
+        self._stream: Iterator[Delivered] | None = None
 
     def call(self, function: str, keywords: Mapping[str, Any]) -> Any:
         """Any function of edgewise, in isolation."""
@@ -34,7 +36,13 @@ class Bench:
         return to_json(getattr(importlib.import_module(module), name)(**keywords))
 
     def open(
-        self, model: Mapping[str, Any], placement: str, scenario: str, cores: list[int], reference: str | None
+        self,
+        model: Mapping[str, Any],
+        placement: str,
+        scenario: str,
+        cores: list[int],
+        reference: str | None,
+        parts: Sequence[Any] = (),
     ) -> Any:
         """Pin, load, run once, compare with the reference: everything before the first round."""
         from ..model import feeds
@@ -48,16 +56,20 @@ class Bench:
         self._surroundings = Surroundings()
         shapes = {t.name: tuple(d for d in t.shape or () if isinstance(d, int)) for t in subject.inputs}
         self._feeds = feeds.feeds(subject, shapes, load.seed, load.input)
-        for target in place.targets:
-            _import(target)
+        if place.kind == "single":
+            _import(place.targets[0])
+        shared = [(from_json(Model, each), tuple(own)) for each, own in parts]
         baseline = meters.rss_bytes()
         started, begin = time.time_ns(), time.perf_counter_ns()
-        self._executables = [build(subject, place)]
+        self._executables = [build(subject, place, shared)]
         loaded = time.perf_counter_ns()
         outputs = self._executables[0].run(self._feeds)
         first = time.perf_counter_ns()
-        self._executables += [build(subject, place) for _ in range(load.n - 1)]
+        self._executables += [build(subject, place, shared) for _ in range(load.n - 1)]
         peak = meters.peak_bytes()
+        if isinstance(self._executables[0], Spread):
+            theirs = self._executables[0].peak_bytes
+            peak = None if peak is None or theirs is None else peak + theirs
         start = Start(
             started,
             loaded - begin,
@@ -110,6 +122,8 @@ class Bench:
         """Runs back to back, with what else went on meanwhile; before them, some that do not count."""
         from .loop import one_by_one, side_by_side
 
+        if isinstance(self._executables[0], Streams):
+            return self._streamed(self._executables[0], start, warmup, duration_ns, max_runs, exclude)
         runs = [executable.run for executable in self._executables]
 
         def take(for_ns: int) -> list[int]:
@@ -119,11 +133,30 @@ class Bench:
 
         if settle_ns:
             take(settle_ns)
-        self._surroundings.begin(exclude)
+        ours = [pid for executable in self._executables if isinstance(executable, Spread) for pid in executable.pids]
+        self._surroundings.begin([*exclude, *ours])
         started, begin = time.time_ns(), time.perf_counter_ns()
         samples = take(duration_ns)
         elapsed = time.perf_counter_ns() - begin
         return to_json(self._surroundings.end(Round(start, warmup, started, elapsed, tuple(samples))))
+
+    def _streamed(
+        self, executable: Streams, start: int, warmup: bool, duration_ns: int, max_runs: int, exclude: list[int]
+    ) -> Any:
+        """A stretch of one stream that goes on from round to round."""
+        from .loop import streamed
+
+        if self._stream is None:
+            self._stream = executable.stream(repeat(self._feeds))
+        self._surroundings.begin([*exclude, *executable.pids])
+        started = time.time_ns()
+        elapsed, samples, done = streamed(self._stream, executable.window, duration_ns, max_runs)
+        for error in executable.lost:
+            # The stream goes on without it; a measurement of what was asked for does not.
+            raise error
+        shares = tuple(done.get(who, 0) for who in range(len(executable.pids)))
+        round = Round(start, warmup, started, elapsed, tuple(samples), shares=shares)
+        return to_json(self._surroundings.end(round))
 
     def profile(self, model: Mapping[str, Any], placement: str, warmup: int, runs: int) -> Any:
         """Plain and instrumented runs in turns, after `open`: what each operator took, and what asking cost."""

@@ -39,7 +39,10 @@ SaveRound = Callable[[Round], None]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A task ready to run: the prepared model (sizes fixed), the cores to sit on, the reference to agree with."""
+    """A task ready to run: the prepared model (sizes fixed), the cores to sit on, the reference to agree with.
+
+    `parts`, where several targets share the work: the model as each of them loads it, and the cores it sits on.
+    """
 
     task: Task
     model: Model
@@ -51,6 +54,7 @@ class Cell:
     reference: str | None = None
     memory_bytes: int | None = None
     timeout_s: float = 120.0
+    parts: tuple[tuple[Model, tuple[int, ...]], ...] = ()
 
 
 @dataclass
@@ -82,6 +86,7 @@ class Session:
             scenario=str(self.cell.task.scenario),
             cores=list(self.cell.cores),
             reference=self.cell.reference,
+            parts=to_json(self.cell.parts),
         )
 
     def open(self) -> Start:

@@ -69,7 +69,7 @@ def _work(kind: str) -> Iterator[None]:
 
 
 def main() -> None:
-    from .isolate import die_with_parent
+    from ..system.process import die_with_parent
 
     kind, cores, parent = sys.argv[1:4]
     die_with_parent(int(parent))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
@@ -15,7 +14,6 @@ from typing import Any, Self
 from ..core.errors import WorkerCrashed, WorkerTimeout, rebuild
 from .channel import Channel, Closed
 
-_PR_SET_PDEATHSIG = 1
 _TAIL_BYTES = 4000
 # A native library can deadlock in its own exit handlers; by then its results are in.
 _FAREWELL_S = 2.0
@@ -25,14 +23,6 @@ _SIGNAL_HINTS = {
     signal.SIGILL: "the engine used an instruction that this machine does not run: try another precision",
     signal.SIGKILL: "probably out of memory: try a smaller --batch",
 }
-
-
-def die_with_parent(parent: int) -> None:
-    """Ask the kernel to end this process when its parent ends, however that comes about."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it ended before we asked
-            os._exit(1)
 
 
 class Worker:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ..core.protocols import Feeds, Outputs
+from ..core.protocols import Delivered, Feeds, Outputs
 
 Run = Callable[[Feeds], Outputs]
 _clock = time.perf_counter_ns
@@ -53,3 +53,29 @@ def side_by_side(runs: Sequence[Run], feeds: Feeds, duration_ns: int, max_runs: 
     with ThreadPoolExecutor(len(runs)) as pool:
         parts = list(pool.map(work, runs))
     return [duration for _, duration in sorted(pair for part in parts for pair in part)]
+
+
+def streamed(
+    stream: Iterator[Delivered], window: int, duration_ns: int, max_runs: int
+) -> tuple[int, list[int], dict[int, int]]:
+    """What it took, the delay of each frame of a stream that neither begins nor ends here, and who did how many.
+
+    What was under way when it was last looked at has been finished since, at leisure; those frames are let go first,
+    and as many again, until all hands are at work as they are in a stream that nobody interrupts. As answers come in
+    bunches, it is no fewer than a window of them that are measured.
+    """
+    for _ in range(2 * window):
+        next(stream)
+    samples: list[int] = []
+    shares: dict[int, int] = {}
+    append, clock = samples.append, _clock
+    end = begin = clock()
+    deadline = begin + duration_ns
+    for _ in range(max_runs):
+        frame = next(stream)
+        append(frame.delay_ns)
+        shares[frame.who] = shares.get(frame.who, 0) + 1
+        end = clock()
+        if end >= deadline and len(samples) >= window:
+            break
+    return end - begin, samples, shares

@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..core.errors import describe
+from ..system.process import die_with_parent
 from .bench import OPERATIONS, Bench
 from .channel import Channel, Closed
-from .isolate import die_with_parent
 
 
 def _limit_memory(memory_bytes: int) -> None:

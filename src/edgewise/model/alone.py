@@ -12,6 +12,7 @@ import numpy as np
 
 from ..core.records import from_json, to_json
 from ..core.types import Model
+from .emit import emit
 from .graph import Graph, Node, graph
 
 
@@ -55,28 +56,7 @@ def _signature(found: Graph, node: Node) -> str:
 
 
 def _write(found: Graph, node: Node, path: str) -> None:
-    import onnx
-    from onnx import helper, numpy_helper
-
-    attributes = {
-        name: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
-        for name, value in node.attributes.items()
-    }
-    proto = helper.make_node(node.operator, node.inputs, node.outputs, node.name, domain=node.domain, **attributes)
-    given = dict.fromkeys(name for name in node.inputs if name)
-    inputs = [_info(found, name) for name in given if name not in found.constants]
-    weights = [numpy_helper.from_array(found.constants[name], name) for name in given if name in found.constants]
-    outputs = [_info(found, name) for name in node.outputs if name in found.values]
-    opsets = [helper.make_opsetid("", found.opset)]
-    if node.domain:
-        opsets.append(helper.make_opsetid(node.domain, 1))
-    made = helper.make_model(helper.make_graph([proto], "alone", inputs, outputs, weights), opset_imports=opsets)
-    made.ir_version = min(made.ir_version, 10)
-    onnx.save(made, path)
-
-
-def _info(found: Graph, name: str) -> Any:
-    from onnx import helper
-
-    value = found.values[name]
-    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype)), value.shape)
+    given = dict.fromkeys(name for name in node.inputs if name and name not in found.constants)
+    made = [found.values[name] for name in node.outputs if name in found.values]
+    model = emit([node], found.constants, [found.values[name] for name in given], made, found.opset, "alone")
+    Path(path).write_bytes(model.SerializeToString())

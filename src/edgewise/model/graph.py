@@ -86,6 +86,28 @@ def graph(model: Model) -> Graph:
     )
 
 
+def written(path: str, values: Mapping[str, Tensor], inputs: Sequence[str]) -> Graph:
+    """A file as it is, nothing folded; `values` has types and sizes, which its operators may not tell."""
+    import onnx_ir as ir
+
+    loaded = ir.load(path)
+    loaded.graph.sort()
+    constants = {
+        name: v.const_value.numpy() for name, v in loaded.graph.initializers.items() if v.const_value is not None
+    }
+    names: set[str] = set()
+    nodes = []
+    for each in loaded.graph:
+        outputs = tuple(str(value.name or "") for value in each.outputs)
+        name = str(each.name or outputs[0])
+        name = outputs[0] if name in names else name
+        names.add(name)
+        taken = tuple("" if value is None else str(value.name) for value in each.inputs)
+        nodes.append(Node(name, each.op_type, taken, outputs, _attributes(each), str(each.domain)))
+    outputs = tuple(str(value.name) for value in loaded.graph.outputs)
+    return Graph(tuple(nodes), constants, values, tuple(inputs), outputs, int(loaded.opset_imports.get("", 1)))
+
+
 class _Folder:
     """Takes nodes one by one: computes those that are constant, infers the sizes of the rest."""
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..core import registry
 from ..core.errors import Unsupported
 from ..core.protocols import Executable
 from ..core.types import Model, Placement
 
 
-def build(model: Model, placement: Placement) -> Executable:
-    if placement.kind != "single":
-        raise Unsupported(
-            f"this version runs a model on one target at a time, not as {placement.kind}",
-            "name one target, such as --on " + str(placement.targets[0]),
-        )
-    target = placement.parts[0].target
-    executable: Executable = registry.find("engines", target.engine).load(model, target)
-    return executable
+def build(model: Model, placement: Placement, parts: Sequence[tuple[Model, tuple[int, ...]]] = ()) -> Executable:
+    """`parts` has, for each target of several, the model as it loads it, and the cores its process sits on."""
+    if placement.kind == "single":
+        target = placement.parts[0].target
+        executable: Executable = registry.find("engines", target.engine).load(model, target)
+        return executable
+    if placement.kind == "deal":
+        from .deal.stream import Deal
+
+        return Deal(parts, placement)
+    if placement.kind == "split":
+        from .split.executable import Split
+
+        return Split(parts, placement)
+    raise Unsupported(
+        f"this version does not run a model as {placement.kind}",
+        "deal its frames: --on 'deal(" + ", ".join(map(str, placement.targets)) + ")'",
+    )

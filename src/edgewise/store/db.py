@@ -141,6 +141,7 @@ class Store:
             values["cores"] = json.dumps(part.cores)
         elif isinstance(part, Round):
             values["samples_ns"] = pack(part.samples_ns)
+            values["shares"] = json.dumps(part.shares) if part.shares else None
         columns = ", ".join(values)
         marks = ", ".join("?" for _ in values)
         ordinal = f"(SELECT count(*) FROM {table} WHERE result = {int(result)})"
@@ -245,7 +246,8 @@ def _start(row: sqlite3.Row) -> Start:
 
 def _round(row: sqlite3.Row) -> Round:
     values = {name: row[name] for name in _ROUND_COLUMNS}
-    return Round(**(values | {"warmup": bool(row["warmup"]), "samples_ns": unpack(row["samples_ns"])}))
+    values |= {"warmup": bool(row["warmup"]), "samples_ns": unpack(row["samples_ns"])}
+    return Round(**(values | {"shares": tuple(json.loads(row["shares"] or "[]"))}))
 
 
 def _energy(row: sqlite3.Row) -> Energy:

@@ -12,7 +12,7 @@ APPLICATION_ID = 0x65646765
 
 MIGRATIONS: tuple[str, ...] = tuple(
     files("edgewise.store").joinpath(script).read_text(encoding="utf-8")
-    for script in ("schema.sql", "evaluations.sql", "characterize.sql")
+    for script in ("schema.sql", "evaluations.sql", "characterize.sql", "parallel.sql")
 )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..core.errors import EdgewiseError
 from ..core.evaluation import Answers, Evaluation
-from ..core.types import Failure, Machine, Model, Scenario, Target, Task
+from ..core.types import Failure, Machine, Model, Placement, Scenario, Target, Task
 from ..data import arrays
 from ..measure.accuracy import Exam, evaluate
 from ..measure.cell import Cell
@@ -47,7 +47,7 @@ def accuracy(
         for target in wanted[model.digest]:
             tell = partial(progress, f"{model.label} on {target}", len(images.indices))
             tell(0)
-            ready = cell(model, target, Scenario(batch=size), machine, facts[target.engine], allowed)
+            ready = cell(model, Placement.single(target), Scenario(batch=size), machine, engines, allowed)
             if isinstance(ready, Failure):
                 yield _failed(kept, ready, images)
             else:

@@ -92,11 +92,9 @@ def _loads(target: Target, wanted: Request, prefer: Prefer, load: Scenario) -> I
 
 def ready(those: Sequence[Candidate], wanted: Request, limits: Limits) -> list[Cell | Failure]:
     """Their cells, in order. What many share (the reference, the int8 model) is made first and once."""
-    facts = {engine.name: engine for engine in wanted.engines}
 
     def make(candidate: Candidate) -> Cell | Failure:
-        target = candidate.placement.targets[0]
-        return cell(candidate.model, target, candidate.scenario, wanted.machine, facts[target.engine], limits)
+        return cell(candidate.model, candidate.placement, candidate.scenario, wanted.machine, wanted.engines, limits)
 
     made: dict[int, Cell | Failure] = {}
     for precision in ("fp32", "int8"):

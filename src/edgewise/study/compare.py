@@ -155,7 +155,10 @@ def compare(
 def shared_cores(cells: Sequence[Cell], index: int) -> tuple[int, ...]:
     """Where all sides sit: as many cores as the widest needs, others at each start; free where it needs all."""
     usable = physical_cores(machine(), current())
-    widest = max((t.threads or len(usable)) * c.task.scenario.n for c in cells for t in c.task.placement.targets)
+    widest = max(
+        sum(target.threads or len(usable) for target in cell.task.placement.targets) * cell.task.scenario.n
+        for cell in cells
+    )
     if widest >= len(usable):
         return ()
     return tuple(sorted(usable[(index + i) % len(usable)] for i in range(widest)))

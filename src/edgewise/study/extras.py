@@ -113,7 +113,7 @@ def _question(model: Model, target: Target, request: Request) -> tuple[object, .
 
 
 def _profile(model: Model, target: Target, study: Study, request: Request, store: Store, again: bool) -> str | None:
-    ready = request.cell(model, target, study.scenarios[0].with_batch(study.batch[0]))
+    ready = request.cell(model, Placement.single(target), study.scenarios[0].with_batch(study.batch[0]))
     if not isinstance(ready, Cell):
         return None  # the measurement said so
     found = profile(ready) if again else keep_profile(store, ready, request)

@@ -115,13 +115,13 @@ def read(path: str) -> Plan:
 
 def ready(path: str, plan: Plan, limits: Limits) -> tuple[Cell | Failure, list[Finding]]:
     """A cell that runs the plan here, and what is not as it was when the plan was made."""
-    target = plan.placement.targets[0]
-    machine, (engine,) = survey([target.engine])
+    machine, engines = survey({target.engine for target in plan.placement.targets})
     limits = replace(limits, shapes=dict(plan.model.shapes))
     model = replace(_model(path, plan, limits), label=plan.model.label)
     # Nobody compares what comes out with a reference: the race did, and one more process would only take time.
-    made = cell(model, target, plan.scenario, machine, replace(engine, computes=False), limits)
-    return made, changes(plan, machine, engine.version)
+    unchecked = [replace(engine, computes=False) for engine in engines]
+    made = cell(model, plan.placement, plan.scenario, machine, unchecked, limits)
+    return made, changes(plan, machine, engines[0].version)
 
 
 def _model(path: str, plan: Plan, limits: Limits) -> Model:

@@ -185,10 +185,15 @@ def cores_for(target: Target, engine: EngineFacts, machine: Machine) -> tuple[in
 
 
 def cell(
-    model: Model, target: Target, scenario: Scenario, machine: Machine, engine: EngineFacts, limits: Limits
+    model: Model,
+    placement: Placement,
+    scenario: Scenario,
+    machine: Machine,
+    engines: Sequence[EngineFacts],
+    limits: Limits,
 ) -> Cell | Failure:
     """One cell, or the reason why there is none."""
-    made = cell_unless(_nothing, model, target, scenario, machine, engine, limits)
+    made = cell_unless(_nothing, model, placement, scenario, machine, engines, limits)
     assert not isinstance(made, Measurement)
     return made
 
@@ -196,39 +201,48 @@ def cell(
 def cell_unless(
     known: Known,
     model: Model,
-    target: Target,
+    placement: Placement,
     scenario: Scenario,
     machine: Machine,
-    engine: EngineFacts,
+    engines: Sequence[EngineFacts],
     limits: Limits,
 ) -> Cell | Result:
     """One cell, or what was measured of it: then neither a conversion nor a reference is made for it."""
-    placement = Placement.single(target)
+    facts = [next(engine for engine in engines if engine.name == target.engine) for target in placement.targets]
     try:
-        target = complete(target, engine, machine, model)
-        placement = Placement.single(target)
-        cores = cores_for(target, engine, machine)
+        targets = [
+            complete(target, engine, machine, model) for target, engine in zip(placement.targets, facts, strict=True)
+        ]
+        parts = zip(placement.parts, targets, strict=True)
+        placement = replace(placement, parts=tuple(replace(part, target=target) for part, target in parts))
+        cores = [cores_for(target, engine, machine) for target, engine in zip(targets, facts, strict=True)]
         shapes = feeds.shapes(model, scenario.batch, limits.shapes)
-        subject = fixed(derived(model, target, machine, limits), shapes)
-        conversion = _conversion(subject, target, engine)
+        subjects = [fixed(derived(model, target, machine, limits), shapes) for target in targets]
+        conversions = [_conversion(*each) for each in zip(subjects, targets, facts, strict=True)]
         task = Task(model.digest, placement, scenario)
-        versions: Versions = ((engine.name, engine.version or ""),)
-        runs = conversion or subject.digest
+        versions: Versions = tuple(sorted({(engine.name, engine.version or "") for engine in facts}))
+        runs = "+".join(c or subject.digest for c, subject in zip(conversions, subjects, strict=True))
         inputs = feeds.digest(model, shapes, scenario.seed, runs, scenario.input)
         if (found := known(task, versions, inputs)) is not None:
             return found
-        reference = _reference(model, shapes, scenario, limits) if engine.computes or target.option("over") else None
+        checked = any(engine.computes or target.option("over") for target, engine in zip(targets, facts, strict=True))
+        loaded = [
+            _converted(subject, conversion, target, engine, limits) if conversion else subject
+            for subject, conversion, target, engine in zip(subjects, conversions, targets, facts, strict=True)
+        ]
         return Cell(
             task=task,
-            model=_converted(subject, conversion, target, engine, limits) if conversion else subject,
+            model=loaded[0],
             machine=machine.id,
             versions=versions,
             inputs=inputs,
             label=model.label,
-            cores=cores,
-            reference=reference,
+            # Of a split, the worker itself is the first part; a stream is dealt from wherever there is room.
+            cores=() if placement.kind == "deal" else cores[0],
+            reference=_reference(model, shapes, scenario, limits) if checked else None,
             memory_bytes=limits.memory_bytes,
             timeout_s=limits.timeout_s,
+            parts=() if placement.kind == "single" else tuple(zip(loaded, cores, strict=True)),
         )
     except StoreError:
         raise

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..core.errors import InputError, Unavailable
 from ..core.text import parse_placement
-from ..core.types import Failure, Machine, Model, Result, Scenario, Target
+from ..core.types import Failure, Machine, Model, Placement, Result, Scenario, Target
 from ..measure.cell import Cell
 from .prepare import Known, Limits, cell, cell_unless, default_targets, expand, find_model
 from .survey import AT_ONCE, EngineFacts, survey
@@ -24,33 +24,47 @@ class Request:
     `startup_s` to start here."""
 
     models: tuple[Model, ...]
-    targets: tuple[Target, ...]
+    placements: tuple[Placement, ...]
     scenarios: tuple[Scenario, ...]
     machine: Machine
     engines: tuple[EngineFacts, ...]
     limits: Limits
     startup_s: float = 0.0
 
-    def pairs(self) -> list[tuple[Model, Target, Scenario]]:
-        targets = {m.digest: self.targets or tuple(default_targets(self.engines, self.machine, m)) for m in self.models}
-        return [(m, t, s) for m in self.models for s in self.scenarios for t in targets[m.digest]]
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """Those that were asked for, each alone."""
+        return tuple(placement.targets[0] for placement in self.placements if placement.kind == "single")
+
+    def pairs(self) -> list[tuple[Model, Placement, Scenario]]:
+        def of(model: Model) -> tuple[Placement, ...]:
+            targets = default_targets(self.engines, self.machine, model)
+            return self.placements or tuple(Placement.single(target) for target in targets)
+
+        placements = {model.digest: of(model) for model in self.models}
+        return [(m, p, _under(p, s)) for m in self.models for s in self.scenarios for p in placements[m.digest]]
 
     def cells(self) -> Iterator[Cell | Failure]:
-        for model, target, scenario in self.pairs():
-            yield self.cell(model, target, scenario)
+        for model, placement, scenario in self.pairs():
+            yield self.cell(model, placement, scenario)
 
     def cells_unless(self, known: Known) -> Iterator[Cell | Result]:
-        for model, target, scenario in self.pairs():
-            yield self.cell_unless(known, model, target, scenario)
+        for model, placement, scenario in self.pairs():
+            yield self.cell_unless(known, model, placement, scenario)
 
-    def cell(self, model: Model, target: Target, scenario: Scenario) -> Cell | Failure:
-        return cell(model, target, scenario, self.machine, self.engine(target), self.limits)
+    def cell(self, model: Model, placement: Placement, scenario: Scenario) -> Cell | Failure:
+        return cell(model, placement, scenario, self.machine, self.engines, self.limits)
 
-    def cell_unless(self, known: Known, model: Model, target: Target, scenario: Scenario) -> Cell | Result:
-        return cell_unless(known, model, target, scenario, self.machine, self.engine(target), self.limits)
+    def cell_unless(self, known: Known, model: Model, placement: Placement, scenario: Scenario) -> Cell | Result:
+        return cell_unless(known, model, placement, scenario, self.machine, self.engines, self.limits)
 
     def engine(self, target: Target) -> EngineFacts:
         return next(engine for engine in self.engines if engine.name == target.engine)
+
+
+def _under(placement: Placement, scenario: Scenario) -> Scenario:
+    """A stream has frames under way all the time: what counts is how many come out."""
+    return replace(scenario, kind="offline") if placement.kind == "deal" and scenario.kind == "single" else scenario
 
 
 def request(
@@ -62,31 +76,32 @@ def request(
     *,
     preferred: Sequence[Target] = (),
     engines: Sequence[str] = (),
+    several: bool = False,
 ) -> Request:
     """Without `on`, the targets are those `preferred` whose engine is here, or else all there are; of `engines` only,
-    where some are named."""
-    placements = [parse_placement(text) for text in on]
+    where some are named. `several`: whether placements over more than one target will do."""
+    placements = tuple(parse_placement(text) for text in on)
     for placement in placements:
-        if placement.kind != "single":
+        if placement.kind != "single" and not several:
             raise InputError(
-                f"this version measures one target at a time, found {placement}",
+                f"this command takes one target at a time, found {placement}",
                 " ".join(f"--on '{target}'" for target in placement.targets),
             )
-    targets = tuple(placement.targets[0] for placement in placements)
     scenarios = [load.with_batch(size) for load in loads for size in batch] if batch else list(loads)
     if not 0 < limits.timeout_s < LONGEST_TIMEOUT_S:
         raise InputError(f"--timeout is a number of seconds below {LONGEST_TIMEOUT_S:g}, found {limits.timeout_s}")
     begin = time.monotonic()
-    asked = {target.engine for target in targets} if targets else set(engines) or None
+    asked = {target.engine for placement in placements for target in placement.targets} or set(engines) or None
     machine, found_engines = survey(asked)
     startup_s = (time.monotonic() - begin) * min(AT_ONCE, len(found_engines)) / max(1, len(found_engines))
     here = {engine.name for engine in found_engines if engine.version}
-    if not targets:
-        targets = tuple(target for target in preferred if target.engine in here)
+    named = bool(placements or engines)
+    if not placements:
+        placements = tuple(Placement.single(target) for target in preferred if target.engine in here)
     for engine in found_engines:
-        if engine.version is None and (placements or engines):
+        if engine.version is None and named:
             raise Unavailable(engine.reason, engine.hint)
-    if not targets and not any(engine.version and engine.computes for engine in found_engines):
+    if not placements and not any(engine.version and engine.computes for engine in found_engines):
         raise Unavailable("no engine is installed", "pip install 'edgewise[all]'")
     if limits.memory_bytes is None and machine.memory_bytes is not None:
         limits = replace(limits, memory_bytes=int(machine.memory_bytes * MEMORY_SHARE))
@@ -95,4 +110,4 @@ def request(
     if len({model.label for model in found}) < len(found):
         # Files of the same name in different folders: what was typed tells them apart.
         found = tuple(replace(model, label=name) for model, name in zip(found, models, strict=True))
-    return Request(found, targets, tuple(scenarios), machine, found_engines, limits, startup_s)
+    return Request(found, placements, tuple(scenarios), machine, found_engines, limits, startup_s)

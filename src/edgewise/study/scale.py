@@ -22,7 +22,7 @@ from ..measure import isolate
 from ..measure.cell import Cell
 from ..store.db import Store
 from . import home
-from .prepare import Limits, cell, complete, default_targets
+from .prepare import Limits, complete, default_targets
 from .request import Request
 from .sweep import Progress, sweep
 
@@ -191,7 +191,7 @@ def scale(
     resume: bool = False,
 ) -> Iterator[Result]:
     """Results ladder by ladder. What is left out because of what smaller batches showed is a result too."""
-    scenario, facts = wanted.scenarios[0], {engine.name: engine for engine in wanted.engines}
+    scenario = wanted.scenarios[0]
     climbs = [Climb(wanted.limits.memory_bytes, longest_s) for _ in chosen]
     now = climbs[0] if climbs else None
 
@@ -205,8 +205,7 @@ def scale(
                 if refused:
                     yield _left_out(wanted, ladder, load, refused)
                 else:
-                    engine = facts[ladder.target.engine]
-                    yield cell(ladder.model, ladder.target, load, wanted.machine, engine, wanted.limits)
+                    yield wanted.cell(ladder.model, Placement.single(ladder.target), load)
 
     for result in sweep(cells(), store, progress, resume=resume):
         assert now is not None

@@ -54,7 +54,7 @@ def blocks(study: Study, request: Request, done: Done | None) -> list[list[Wante
 
 def _chosen(study: Study, request: Request, model: Model) -> Iterator[Target]:
     """The targets of a model; those it has by default, less what the study leaves out."""
-    default = list(dict.fromkeys(target for of, target, _ in request.pairs() if of.digest == model.digest))
+    default = list(dict.fromkeys(p.targets[0] for of, p, _ in request.pairs() if of.digest == model.digest))
     if request.targets:
         yield from default
         return

@@ -128,7 +128,7 @@ def _judged(verdict: Verdict, wrong: set[str]) -> Verdict:
 def _start(
     model: Model, target: Target, scenario: Scenario, machine: Machine, engine: EngineFacts, limits: Limits
 ) -> Start | Failure:
-    prepared = cell(model, target, scenario, machine, engine, limits)
+    prepared = cell(model, Placement.single(target), scenario, machine, [engine], limits)
     if isinstance(prepared, Failure):
         return prepared
     try:

@@ -1,0 +1,81 @@
+"""P3: one inference split over two cores: against one core, and against what engines do with two threads of their own.
+
+All sides take turns in fresh processes, once on two free cores and once with another process busy on the second of
+them. The shares are given: halves where both cores are free, two thirds to the free one where they are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from _goal import finish, say
+from edgewise.analyze.compare import speed
+from edgewise.core.text import parse_contention
+from edgewise.core.types import Failure, Measurement, Scenario
+from edgewise.measure.cell import Cell
+from edgewise.measure.contend import competing
+from edgewise.store.db import Store
+from edgewise.study.compare import compare
+from edgewise.study.prepare import Limits
+from edgewise.study.request import request
+
+LARGE = ("vgg16", "resnet50", "yolov2")
+NETWORKS = (*LARGE, "mobilenet_v2")
+ONE = "ort:cpu@1#0"
+PEERS = ("ort:cpu@2", "ort:cpu@2{spin=off}", "openvino:cpu@2")
+SPLIT = {"free": "split(ort:cpu@1#0=0.5, ort:cpu@1#1=0.5)", "competing": "split(ort:cpu@1#0=0.67, ort:cpu@1#1=0.33)"}
+BUSY = parse_contention("1*compute#1")
+
+
+def measured(network: str, load: str, starts: int, rounds: int) -> dict[str, tuple[float, float, float]]:
+    """How many times as fast the split is as each of the others."""
+    sides = (SPLIT[load], ONE, *PEERS)
+    wanted = request((network,), sides, (1,), [Scenario()], Limits(), several=True)
+    cells: list[Cell] = []
+    for cell in wanted.cells():
+        assert not isinstance(cell, Failure), cell
+        cells.append(cell)
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        store = stack.enter_context(Store(Path(folder) / "split.db"))
+        store.save_machine(wanted.machine)
+        store.save_model(wanted.models[0])
+        if load == "competing":
+            stack.enter_context(competing(BUSY))
+        results = compare(cells, store, lambda start, number: None, starts=starts, rounds=rounds)
+    found = {}
+    split = results[0]
+    assert isinstance(split, Measurement), split
+    for side, result in zip(sides[1:], results[1:], strict=True):
+        assert isinstance(result, Measurement), result
+        ratio = speed(result, split)
+        assert ratio is not None
+        found[side] = (ratio.low, ratio.estimate, ratio.high)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--networks", nargs="+", default=NETWORKS)
+    parser.add_argument("--starts", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=12)
+    options = parser.parse_args()
+    found = {}
+    for network in options.networks:
+        for load in SPLIT:
+            ratios = found[network, load] = measured(network, load, options.starts, options.rounds)
+            for side, (low, estimate, high) in ratios.items():
+                say(f"{network}, {load}: {estimate:.3f} [{low:.3f}, {high:.3f}] times as fast as {side}")
+    worst = min((found[network, "free"]["ort:cpu@2"] for network in LARGE if (network, "free") in found), default=None)
+    details = {f"{network}, {load}": ratios for (network, load), ratios in found.items()}
+    if worst is None:
+        return
+    free = [found[network, "free"] for network in LARGE if (network, "free") in found]
+    good = worst[1] >= 0.97 and all(ratios[ONE][1] >= 1.9 for ratios in free)
+    finish("P3", worst[1], (worst[0], worst[2]), 0.97, good, ratios=details)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""Who works on which frame: a rule that has no clock and no processes of its own, so that it can be simulated as it is.
+
+Frames are numbered in the order of the stream, and come out in that order. Two things decide how well several hands
+work together. *Looking ahead*: a slow hand that took the oldest frame would hold back all that faster ones finish
+meanwhile, so it takes the frame the others would come to when it is done. *The tail*: of the last frames a hand takes
+none that it would be done with later than all of them can be done.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+# Of a new observation in what a hand is expected to take: the machine's speed changes within tenths of a second.
+_FRESH = 0.2
+
+
+@dataclass(slots=True)
+class Hand:
+    """A worker as the rule sees it: the frames it takes at a time, what one takes it, and the chunks it holds."""
+
+    chunk: int
+    frame_ns: float
+    held: deque[tuple[int, ...]] = field(default_factory=deque)
+    # Since when it has been working on the first of those.
+    since_ns: int = 0
+    alive: bool = True
+    finished: int = 0
+
+    @property
+    def service_ns(self) -> float:
+        return self.chunk * self.frame_ns
+
+    def free_ns(self, now_ns: int) -> float:
+        """When it will be done with all it holds; one that is late is expected to be done at any moment."""
+        if not self.held:
+            return now_ns
+        frames = sum(map(len, self.held))
+        return max(self.since_ns + len(self.held[0]) * self.frame_ns, now_ns) + (
+            (frames - len(self.held[0])) * self.frame_ns
+        )
+
+
+class Dealer:
+    """The state of a stream. `window` bounds how far the newest frame may be ahead of the oldest undelivered one."""
+
+    def __init__(self, hands: Sequence[Hand], window: int | None = None) -> None:
+        self.hands = list(hands)
+        self.window = window or enough(hands)
+        self.delivered = 0
+        self.read = 0
+        self.ended = False
+        # Not begun by anybody, in order; frames of a hand that died come back to their place.
+        self._waiting: list[int] = []
+        self._done: set[int] = set()
+
+    @property
+    def room(self) -> int:
+        """How many more frames may be read from the source: back-pressure."""
+        return 0 if self.ended else max(0, self.delivered + self.window - self.read)
+
+    @property
+    def complete(self) -> bool:
+        return self.ended and self.delivered == self.read
+
+    def add(self, count: int = 1) -> None:
+        self._waiting.extend(range(self.read, self.read + count))
+        self.read += count
+
+    def end(self) -> None:
+        """The source has no more."""
+        self.ended = True
+
+    def take(self, who: int, now_ns: int) -> tuple[int, ...]:
+        """The next chunk of a hand, which it holds from now on; none where it had better wait."""
+        hand = self.hands[who]
+        if not hand.alive or not self._waiting:
+            return ()
+        count = min(hand.chunk, len(self._waiting))
+        free_ns = hand.free_ns(now_ns)
+        if self.ended:
+            # A nanosecond more, for what bisection leaves.
+            latest_ns = self._over_ns(now_ns) + 1
+            while count and free_ns + count * hand.frame_ns > latest_ns:
+                count -= 1
+            if not count:
+                return ()
+        ahead = self._ahead(who, free_ns + count * hand.frame_ns, now_ns)
+        first = min(ahead, len(self._waiting) - count)
+        taken = tuple(self._waiting[first : first + count])
+        del self._waiting[first : first + count]
+        if not hand.held:
+            hand.since_ns = now_ns
+        hand.held.append(taken)
+        return taken
+
+    def finish(self, who: int, now_ns: int) -> list[int]:
+        """A hand is done with the oldest chunk it holds: the frames that can be delivered now, in order."""
+        hand = self.hands[who]
+        chunk = hand.held.popleft()
+        took_ns = max(1, now_ns - hand.since_ns) / len(chunk)
+        hand.frame_ns += _FRESH * (took_ns - hand.frame_ns) if hand.finished else took_ns - hand.frame_ns
+        hand.finished += len(chunk)
+        hand.since_ns = now_ns
+        self._done.update(chunk)
+        ready = []
+        while self.delivered in self._done:
+            self._done.remove(self.delivered)
+            ready.append(self.delivered)
+            self.delivered += 1
+        return ready
+
+    def lose(self, who: int) -> None:
+        """A hand is gone: what it held waits for another, in its place."""
+        hand = self.hands[who]
+        hand.alive = False
+        for chunk in hand.held:
+            for number in chunk:
+                insort(self._waiting, number)
+        hand.held.clear()
+
+    def _others(self, who: int) -> list[Hand]:
+        return [hand for place, hand in enumerate(self.hands) if place != who and hand.alive]
+
+    def _ahead(self, who: int, done_ns: float, now_ns: int) -> int:
+        """How many of the waiting frames the others will have begun when this hand is done with its chunk. Rather one
+        too many: a frame that is done early waits in memory, one that is late holds back all after it."""
+        count = 0
+        for other in self._others(who):
+            lead = done_ns - other.free_ns(now_ns)
+            if lead > 0:
+                count += other.chunk * math.ceil(lead / other.service_ns - 1e-6)
+        return count
+
+    def _over_ns(self, now_ns: int) -> float:
+        """The earliest moment at which all that waits can be done."""
+        hands = [(hand.free_ns(now_ns), hand.frame_ns) for hand in self.hands if hand.alive]
+        return burst_ns(len(self._waiting), hands)
+
+
+def burst_ns(frames: int, hands: Sequence[tuple[float, float]]) -> float:
+    """The earliest moment at which `frames` can be done by hands that are free at a time and take so long for each:
+    no order of dealing is quicker, so it is also the bound a schedule is held against."""
+    if not frames:
+        return max((free for free, _ in hands), default=0.0)
+    low = min(free for free, _ in hands)
+    high = min(free + frames * each for free, each in hands)
+
+    def done(at: float) -> int:
+        return sum(max(0, math.floor((at - free) / each + 1e-9)) for free, each in hands)
+
+    # Ends where no float lies between: some sixty steps.
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (low, middle) if done(middle) >= frames else (middle, high)
+    return high
+
+
+def enough(hands: Sequence[Hand], depth: int = 2) -> int:
+    """A window in which no hand waits for another: all that the quick ones finish while the slowest works off `depth`
+    chunks."""
+    slowest = max(hand.service_ns for hand in hands)
+    return sum(hand.chunk * (math.ceil(depth * slowest / hand.service_ns) + 1) for hand in hands)
+
+
+def chunks(frame_ns: Sequence[float], least_ns: float) -> list[int]:
+    """How many frames each takes at a time so that handing over is a small part of what it takes: `least_ns` for the
+    quickest, and about as long for the others, where one frame does not take longer anyway."""
+    longest = max(least_ns, min(frame_ns))
+    return [max(1, round(longest / each)) for each in frame_ns]

@@ -1,0 +1,234 @@
+"""The dealt stream itself: frames into slots, chunks to processes, answers in order."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ...core.errors import EdgewiseError, EngineFailure, Unsupported
+from ...core.protocols import Array, Feeds, Outputs
+from ...core.types import Model, Placement, Ran
+from ..memory import Slots, create, fill
+from ..process import PartProcess
+from .dealer import Dealer, Hand, chunks
+
+# The next chunk is with a process before it is done with this one: it never waits to be told.
+_DEPTH = 2
+# Handing over costs tens of microseconds here and there; a chunk is made to take many times that.
+_LEAST_NS = 2_000_000.0
+_TIMEOUT_S = 120.0
+# Frames a hand may be behind the quickest before a larger window would only hold more memory.
+_MOST_SLOTS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A frame that came out: its number, who worked on it, from when it and all before it were begun until it came
+    out."""
+
+    number: int
+    who: int
+    delay_ns: int
+    outputs: Mapping[str, Array]
+
+
+class Deal:
+    """One model on several targets at once; an Executable whose real use is `stream`."""
+
+    def __init__(
+        self, parts: Sequence[tuple[Model, tuple[int, ...]]], placement: Placement, timeout_s: float = _TIMEOUT_S
+    ) -> None:
+        self._fds = [create(), create()]
+        self.parts: list[PartProcess] = []
+        self.lost: list[EdgewiseError] = []
+        self._timeout_s = timeout_s
+        try:
+            for (model, cores), target in zip(parts, placement.targets, strict=True):
+                self.parts.append(PartProcess(model, target, self._fds[0], self._fds[1], cores))
+            for part in self.parts:
+                part.opened(timeout_s)
+            self._check()
+            frame_ns = [part.frame_ns for part in self.parts]
+            self._chunks = chunks(frame_ns, _LEAST_NS)
+            self._alive = [True] * len(self.parts)
+            window = min(_MOST_SLOTS, Dealer(self._hands()).window)
+            self.inputs = Slots(self._fds[0], self.parts[0].inputs, window, grow=True)
+            self.outputs = Slots(self._fds[1], self.parts[0].outputs, window, grow=True)
+            for part in self.parts:
+                part.attach(part.inputs, part.outputs, window, timeout_s)
+        except BaseException:
+            self.close()
+            raise
+
+    def _hands(self) -> list[Hand]:
+        return [Hand(c, part.frame_ns) for c, part in zip(self._chunks, self.parts, strict=True)]
+
+    def _check(self) -> None:
+        first = self.parts[0]
+        for part in self.parts[1:]:
+            if (part.inputs, part.outputs) != (first.inputs, first.outputs):
+                raise Unsupported(
+                    f"{part.target} answers with {_shown(part)}, and {first.target} with {_shown(first)}: "
+                    "frames of one stream must look alike whoever worked on them"
+                )
+
+    @property
+    def window(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def pids(self) -> list[int]:
+        return [part.process.pid for part in self.parts]
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """Of all parts, when they had run once."""
+        peaks = [part.peak_bytes for part in self.parts]
+        return None if None in peaks else sum(peak for peak in peaks if peak is not None)
+
+    def run(self, feeds: Feeds) -> Outputs:
+        """One frame, by whoever is quickest."""
+        (only,) = self.stream([feeds])
+        return {name: array.copy() for name, array in only.outputs.items()}
+
+    def stream(self, frames: Iterable[Feeds]) -> Iterator[Delivered]:
+        """The answers in the order of the frames. What comes out is valid until the next is asked for."""
+        one = _Stream(self, iter(frames))
+        try:
+            yield from one.go()
+        finally:
+            one.drain()
+
+    def ran(self) -> Ran:
+        """Of all parts together."""
+        return Ran(
+            tuple(dict.fromkeys(device for part in self.parts for device in part.ran.devices)),
+            tuple(dict.fromkeys(pair for part in self.parts for pair in part.ran.precisions)),
+            tuple(f"{part.target}: {note}" for part in self.parts for note in part.ran.notes),
+        )
+
+    def close(self) -> None:
+        for part in self.parts:
+            part.close()
+        self.parts.clear()
+        for slots in (getattr(self, "inputs", None), getattr(self, "outputs", None)):
+            if slots is not None:
+                slots.close()
+        for fd in self._fds:
+            with suppress(OSError):
+                os.close(fd)
+        self._fds.clear()
+
+
+class _Stream:
+    """One stream, from its first frame to its last."""
+
+    def __init__(self, deal: Deal, frames: Iterator[Feeds]) -> None:
+        self._deal, self._frames = deal, frames
+        self._dealer = Dealer(deal._hands(), len(deal.inputs))
+        for who, alive in enumerate(deal._alive):
+            if not alive:
+                self._dealer.lose(who)
+        self._who: dict[int, int] = {}
+        self._begun: dict[int, int] = {}
+        # When the last of the frames up to the one that comes out next had been begun.
+        self._line_ns = 0
+
+    def go(self) -> Iterator[Delivered]:
+        dealer, deal = self._dealer, self._deal
+        while True:
+            self._read()
+            self._give()
+            if dealer.complete:
+                return
+            busy = {deal.parts[who].answers_fd: who for who, hand in enumerate(dealer.hands) if hand.held}
+            if not busy:
+                raise self._nobody()
+            ready, _, _ = select.select(busy, [], [], deal._timeout_s)
+            if not ready:
+                self._late(busy.values())
+            for fd in ready:
+                yield from self._answers(busy[fd])
+
+    def drain(self) -> None:
+        """Whoever asked may have seen enough: what is under way is finished, so that nobody answers the next stream
+        with it."""
+        for who, hand in enumerate(self._dealer.hands):
+            while hand.held:
+                part = self._deal.parts[who]
+                if not select.select([part.answers_fd], [], [], self._deal._timeout_s)[0]:
+                    self._late([who])
+                    break
+                try:
+                    for _ in part.answers():
+                        hand.held.popleft()
+                except EdgewiseError as error:
+                    self._lose(who, error)
+
+    def _read(self) -> None:
+        """As many frames as there is room for."""
+        slots, dealer = self._deal.inputs, self._dealer
+        for _ in range(dealer.room):
+            frame = next(self._frames, None)
+            if frame is None:
+                dealer.end()
+                return
+            fill(slots[dealer.read % len(slots)], frame)
+            dealer.add()
+
+    def _give(self) -> None:
+        """Chunks to whoever has room for one, the one that is free first before the others."""
+        dealer, deal = self._dealer, self._deal
+        now = time.perf_counter_ns()
+        for who in sorted(range(len(dealer.hands)), key=lambda place: dealer.hands[place].free_ns(now)):
+            hand = dealer.hands[who]
+            while hand.alive and len(hand.held) < _DEPTH and (chunk := dealer.take(who, now)):
+                for number in chunk:
+                    self._who[number] = who
+                try:
+                    deal.parts[who].give([number % len(deal.inputs) for number in chunk])
+                except EngineFailure as error:
+                    self._lose(who, error)
+
+    def _answers(self, who: int) -> Iterator[Delivered]:
+        deal, dealer = self._deal, self._dealer
+        try:
+            answers = deal.parts[who].answers()
+        except EdgewiseError as error:
+            self._lose(who, error)
+            return
+        for began, ended in answers:
+            chunk = dealer.hands[who].held[0]
+            for place, number in enumerate(chunk):
+                self._begun[number] = began + (ended - began) * place // len(chunk)
+            for number in dealer.finish(who, ended):
+                self._line_ns = max(self._line_ns, self._begun.pop(number))
+                delay = time.perf_counter_ns() - self._line_ns
+                yield Delivered(number, self._who.pop(number), delay, deal.outputs[number % len(deal.outputs)])
+
+    def _lose(self, who: int, error: EdgewiseError) -> None:
+        """What it held goes to the others; its process is not asked again."""
+        self._deal.lost.append(error)
+        self._deal._alive[who] = False
+        for chunk in self._dealer.hands[who].held:
+            for number in chunk:
+                self._who.pop(number, None)
+        self._dealer.lose(who)
+        part = self._deal.parts[who]
+        part.process.kill()
+
+    def _late(self, those: Iterable[int]) -> None:
+        for who in list(those):
+            self._lose(who, EngineFailure(f"{self._deal.parts[who].target} did not come back in time"))
+
+    def _nobody(self) -> EdgewiseError:
+        lost = self._deal.lost
+        return lost[-1] if lost else EngineFailure("nobody is left to work on the stream")
+
+
+def _shown(part: PartProcess) -> str:
+    return ", ".join(f"{form.name} {form.dtype} {'x'.join(map(str, form.shape))}" for form in part.outputs)

@@ -1,0 +1,112 @@
+"""The process of one part: an engine with its own copy of a model, told which slots to work on.
+
+python -m edgewise.parallel.part PARENT READ_FD WRITE_FD INPUTS_FD OUTPUTS_FD
+
+First come two lines of JSON, each answered by one: the model and the target; then how many slots there are, and their
+forms. From then on it is numbers: a count and so many slots, answered by when the work on them began and ended.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import struct
+import sys
+import time
+from typing import Any, BinaryIO
+
+from ..core import registry
+from ..core.errors import describe
+from ..core.protocols import Executable, Reports
+from ..core.records import from_json, to_json
+from ..core.text import parse_target
+from ..core.types import Model
+from ..model import feeds
+from ..system import affinity, meters
+from ..system.process import die_with_parent
+from .memory import Form, Slots, fill
+
+COUNT = struct.Struct("<I")
+ANSWER = struct.Struct("<qq")
+# In the place of when work began: a line of JSON follows that says what went wrong.
+FAILED = -1
+
+
+def main() -> None:
+    parent, read_fd, write_fd, inputs_fd, outputs_fd = map(int, sys.argv[1:6])
+    die_with_parent(parent)
+    with open(read_fd, "rb", closefd=False) as requests:
+        doing = "open"
+        try:
+            executable, said = _open(**json.loads(requests.readline()))
+            say(write_fd, said)
+            doing = "attach"
+            inputs, outputs = _attach(inputs_fd, outputs_fd, **json.loads(requests.readline()))
+            say(write_fd, {})
+            doing = "run"
+            # Nothing but runs from here on: the cycle collector would only add its pauses.
+            gc.collect()
+            gc.disable()
+            _work(executable, inputs, outputs, requests, write_fd)
+        except Exception as error:  # noqa: BLE001 - whatever an engine raises is told to the parent
+            if doing == "run":
+                os.write(write_fd, ANSWER.pack(FAILED, 0))
+            say(write_fd, describe(error, doing))
+            os._exit(1)
+    os._exit(0)
+
+
+def say(fd: int, message: dict[str, Any]) -> None:
+    data = json.dumps(message).encode() + b"\n"
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def _open(model: dict[str, Any], target: str, cores: list[int], seed: int) -> tuple[Executable, dict[str, Any]]:
+    """Load and run once, on seeded noise: what comes out tells the form of the outputs."""
+    if cores:
+        affinity.pin(tuple(cores))
+    subject, place = from_json(Model, model), parse_target(target)
+    engine = registry.find("engines", place.engine)
+    if hasattr(engine, "environment"):
+        os.environ.update(engine.environment(place))
+    engine.version()
+    shapes = {t.name: tuple(d for d in t.shape or () if isinstance(d, int)) for t in subject.inputs}
+    noise = feeds.feeds(subject, shapes, seed)
+    begin = time.perf_counter_ns()
+    executable: Executable = engine.load(subject, place)
+    loaded = time.perf_counter_ns()
+    outputs = executable.run(noise)
+    first = time.perf_counter_ns()
+    executable.run(noise)
+    ran = executable.ran() if isinstance(executable, Reports) else None
+    return executable, {
+        "inputs": to_json(Form.of(noise)),
+        "outputs": to_json(Form.of(outputs)),
+        "load_ns": loaded - begin,
+        "frame_ns": time.perf_counter_ns() - first,
+        "peak_bytes": meters.peak_bytes(),
+        "ran": to_json(ran),
+    }
+
+
+def _attach(inputs_fd: int, outputs_fd: int, inputs: list[Any], outputs: list[Any], slots: int) -> tuple[Slots, Slots]:
+    taken = [from_json(Form, each) for each in inputs]
+    given = [from_json(Form, each) for each in outputs]
+    return Slots(inputs_fd, taken, slots), Slots(outputs_fd, given, slots)
+
+
+def _work(executable: Executable, inputs: Slots, outputs: Slots, requests: BinaryIO, write_fd: int) -> None:
+    clock, run = time.perf_counter_ns, executable.run
+    while head := requests.read(COUNT.size):
+        (count,) = COUNT.unpack(head)
+        numbers = requests.read(COUNT.size * count)
+        begin = clock()
+        for (slot,) in COUNT.iter_unpack(numbers):
+            fill(outputs[slot], run(inputs[slot]))
+        os.write(write_fd, ANSWER.pack(begin, clock()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+"""One inference as steps: what each part computes in each of them, and where every value lies.
+
+Within a step a part uses what it made itself; between steps all wait for each other, and from then on everybody can
+read what anybody made, because it lies in memory they share. So a new step is needed only where an operator depends on
+channels that another part has just made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from ...core.errors import Unsupported
+from ...model.graph import Graph, Node
+from .rules import Own, Rule, Whole, aliases, rule, shape_of
+
+# Channels that stay together: engines compute blocks of 8 or 16, and a part of a block costs as much as all of it.
+BLOCK = 16
+# Their answers differ from part to part.
+_RANDOM = frozenset(
+    ["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"]
+)
+
+# Where the channels of a value are cut: part `i` has those from edges[i] to edges[i + 1].
+Edges = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """From when on a value can be used, and by whom.
+
+    With `edges`, a part can use its own channels in the same `step`. Shared, everybody can use all of it from the next
+    step on. Neither: every part makes all of it for itself, and can use it at once.
+    """
+
+    step: int
+    shared: bool
+    edges: Edges | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A node in a step; with `edges`, each part does its own channels, and without, everybody does all."""
+
+    node: Node
+    step: int
+    edges: Edges | None
+    rule: Rule | None
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a value lies: so many elements behind the beginning of another."""
+
+    base: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`lives` has, for each value that others are placed in, the first and last step in which its memory is used."""
+
+    graph: Graph
+    parts: int
+    works: tuple[Work, ...]
+    values: Mapping[str, Value]
+    homes: Mapping[str, Home]
+    lives: Mapping[str, tuple[int, int]]
+    # The values that somebody reads after the step they are made in, or that lie in others; answers are among them.
+    lasting: frozenset[str]
+    steps: int
+
+
+def edges_of(channels: int, shares: Sequence[float], unit: int = 1) -> Edges:
+    """Cut in proportion to the shares, at whole blocks; a part may be left with nothing."""
+    unit, total, sum_ = math.lcm(unit, BLOCK), sum(shares), 0.0
+    found = [0]
+    for share in shares[:-1]:
+        sum_ += share
+        found.append(max(found[-1], min(channels, round(channels * sum_ / total / unit) * unit)))
+    return (*found, channels)
+
+
+@dataclass
+class _Planner:
+    graph: Graph
+    shares: Sequence[Sequence[float]]
+    values: dict[str, Value] = field(default_factory=dict)
+    works: list[Work] = field(default_factory=list)
+    homes: dict[str, Home] = field(default_factory=dict)
+
+    def take(self, node: Node) -> None:
+        if node.operator in _RANDOM:
+            raise Unsupported(f"{node.name!r} ({node.operator}) has another answer for every part: it cannot be split")
+        if self._alias(node):
+            return
+        known = rule(node, self.graph)
+        if known is not None and self._sliced(node, known):
+            return
+        step = max((self._whole_from(name) for name in node.inputs if name in self.values), default=0)
+        self.works.append(Work(node, step, None, None))
+        for name in node.outputs:
+            self.values[name] = Value(step, shared=False)
+
+    def _whole_from(self, name: str) -> int:
+        value = self.values[name]
+        return value.step + 1 if value.shared else value.step
+
+    def _alias(self, node: Node) -> bool:
+        """Values that lie where they should already. The memory of a value is in one place: a second wish is a copy."""
+        found = aliases(node, self.graph)
+        if not found or not all(self.values[n].shared for n in node.inputs if n in self.values):
+            return False
+        merged = node.operator == "Concat"
+        if merged and any(self._fixed(alias.name) for alias in found):
+            return False
+        step = max(self.values[name].step for name in node.inputs if name in self.values)
+        for alias in found:
+            self.homes[alias.name] = Home(alias.base, alias.offset)
+        for name in node.outputs:
+            if name:
+                self.values[name] = Value(step, shared=True)
+        return True
+
+    def _fixed(self, name: str) -> bool:
+        """Whether the memory of a value is somewhere already, or not ours to place."""
+        return name in self.homes or name in self.graph.inputs or name in self.graph.outputs
+
+    def _sliced(self, node: Node, known: Rule) -> bool:
+        shape = shape_of(self.graph, node.outputs[0])
+        assert shape is not None
+        uses = [
+            (name, take)
+            for name, take in zip(node.inputs, known.takes, strict=True)
+            if name and name not in self.graph.constants
+        ]
+        step = 0
+        for name, take in uses:
+            value = self.values[name]
+            if isinstance(take, Whole):
+                step = max(step, self._whole_from(name))
+            else:
+                # Of what is not cut, some channels can be had once it lies in memory.
+                step = max(step, value.step if value.edges else value.step + 1)
+        edges = edges_of(shape[1], self._shares(step), known.unit)
+        if any(
+            isinstance(take, Own) and self.values[name].step == step and self.values[name].edges != scaled(edges, take)
+            for name, take in uses
+        ):
+            # Another cut: from the next step on all of it can be read.
+            step += 1
+            edges = edges_of(shape[1], self._shares(step), known.unit)
+        narrow = sum(end > begin for begin, end in pairwise(edges)) < 2 and not known.mixes
+        if narrow and not any(self.values[name].edges for name, _ in uses):
+            # Too narrow to cut, and cheap: everybody makes it, without an exchange.
+            return False
+        self.works.append(Work(node, step, edges, known))
+        self.values[node.outputs[0]] = Value(step, True, edges)
+        self._in_place(node, step)
+        return True
+
+    def _in_place(self, node: Node, step: int) -> None:
+        """A sum that is added to becomes the output, where nobody else needs it any more."""
+        if len(node.inputs) < 4 or not node.inputs[3] or self._fixed(node.inputs[3]):
+            return
+        added, made = node.inputs[3], node.outputs[0]
+        if shape_of(self.graph, added) != shape_of(self.graph, made) or made in self.graph.outputs:
+            return
+        if any(home.base == added for home in self.homes.values()):
+            return
+        users = [each for each in self.graph.nodes if added in each.inputs]
+        if users[-1] is node and all(
+            work.step < step for work in self.works if added in work.node.inputs and work.node is not node
+        ):
+            self.homes[made] = Home(added)
+
+    def _shares(self, step: int) -> Sequence[float]:
+        return self.shares[min(step, len(self.shares) - 1)]
+
+
+def scaled(edges: Edges, take: Own) -> Edges:
+    """The channels of an input that those of the output need."""
+    return tuple(int(edge * take.per) for edge in edges)
+
+
+def plan(found: Graph, shares: Sequence[Sequence[float]]) -> Plan:
+    """`shares[step]` is how much of it each part does; the last counts for all steps after it."""
+    parts = len(shares[0])
+    planner = _Planner(found, shares)
+    for name in found.inputs:
+        planner.values[name] = Value(-1, shared=True)
+    for node in found.nodes:
+        planner.take(node)
+    homes = {name: _home(planner.homes, name) for name in planner.values}
+    steps = 1 + max((work.step for work in planner.works), default=0)
+    if not any(work.edges and work.rule and work.rule.mixes for work in planner.works):
+        raise Unsupported("nothing in this model can be split: it has no convolution or product at batch 1")
+    lives = _lives(planner, homes, steps)
+    return Plan(found, parts, tuple(planner.works), planner.values, homes, lives, _lasting(planner), steps)
+
+
+def _lasting(planner: _Planner) -> frozenset[str]:
+    found = set(planner.graph.outputs)
+    worked = {work.node.name: work.step for work in planner.works}
+    for node in planner.graph.nodes:
+        for name in node.inputs:
+            # A node nobody works on is one whose outputs lie where its inputs do.
+            if name in planner.values and worked.get(node.name, math.inf) > planner.values[name].step:
+                found.add(name)
+    return frozenset(found)
+
+
+def _home(homes: Mapping[str, Home], name: str) -> Home:
+    offset = 0
+    while name in homes:
+        offset, name = offset + homes[name].offset, homes[name].base
+    return Home(name, offset)
+
+
+def _lives(planner: _Planner, homes: Mapping[str, Home], steps: int) -> dict[str, tuple[int, int]]:
+    """What shared memory is needed from when to when, by the value that lies at its beginning."""
+    first: dict[str, int] = defaultdict(lambda: steps)
+    last: dict[str, int] = defaultdict(lambda: -1)
+    for name, value in planner.values.items():
+        if value.shared or name in planner.graph.outputs:
+            base = homes[name].base
+            first[base] = min(first[base], value.step)
+            last[base] = max(last[base], value.step)
+            if name in planner.graph.outputs:
+                last[base] = steps
+    for work in planner.works:
+        for name in work.node.inputs:
+            if name in planner.values and planner.values[name].shared:
+                base = homes[name].base
+                last[base] = max(last[base], work.step)
+    return {base: (first[base], last[base]) for base in first}
