@@ -118,7 +118,10 @@ def _findings(evidence: Evidence, measurement: Measurement) -> Iterator[Finding]
         ("best", str(best.measurement.task.placement)),
         ("efficiency", whole / sum(each.per_s for each in alone)),
     )
-    harms, helps = whole < (1 - _MARGIN) * best.per_s, whole > (1 + _MARGIN) * best.per_s
-    code = "deal_harms" if harms else "deal_helps" if helps else "deal_equal"
     name = f"{measurement.label} on {measurement.task.placement}"
-    yield Finding(code, "caution" if harms else "note", name, values)
+    if whole < (1 - _MARGIN) * best.per_s:
+        yield Finding("deal_harms", "caution", name, values)
+    elif whole > (1 + _MARGIN) * best.per_s:
+        yield Finding("deal_helps", "note", name, values)
+    else:
+        yield Finding("deal_equal", "note", name, values)

@@ -126,13 +126,13 @@ class Dealer:
         return [hand for place, hand in enumerate(self.hands) if place != who and hand.alive]
 
     def _ahead(self, who: int, done_ns: float, now_ns: int) -> int:
-        """How many of the waiting frames the others will have begun when this hand is done with its chunk. Rather one
-        too many: a frame that is done early waits in memory, one that is late holds back all after it."""
+        """How many of the waiting frames the others will have come to when this hand is done with its chunk: to the
+        nearest, since one that is late holds back all after it, and too many that are early fill the window."""
         count = 0
         for other in self._others(who):
             lead = done_ns - other.free_ns(now_ns)
             if lead > 0:
-                count += other.chunk * math.ceil(lead / other.service_ns - 1e-6)
+                count += other.chunk * math.ceil(lead / other.service_ns - 0.5)
         return count
 
     def _over_ns(self, now_ns: int) -> float:
@@ -158,9 +158,9 @@ def burst_ns(frames: int, hands: Sequence[tuple[float, float]]) -> float:
     return high
 
 
-def enough(hands: Sequence[Hand], depth: int = 2) -> int:
+def enough(hands: Sequence[Hand], depth: int = 4) -> int:
     """A window in which no hand waits for another: all that the quick ones finish while the slowest works off `depth`
-    chunks."""
+    chunks, which is two that it holds and as much again for when it is slower than expected."""
     slowest = max(hand.service_ns for hand in hands)
     return sum(hand.chunk * (math.ceil(depth * slowest / hand.service_ns) + 1) for hand in hands)
 
