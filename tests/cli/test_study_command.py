@@ -147,3 +147,32 @@ def test_what_is_found_out_beside_is_kept_and_not_asked_again(study: Path, tmp_p
     _edgewise("study", str(study), "--save", str(store))
     with Store(store) as opened:
         assert opened.connection.execute("SELECT count(*) FROM kept").fetchone()[0] == count
+
+
+def test_placements_and_recipes_join_the_study(tmp_path: Path, tiny_onnx: Path) -> None:
+    file, store = tmp_path / "lab.toml", str(tmp_path / "lab.db")
+    dealt = "deal(ort:cpu@1, ort:cpu@1)"
+    file.write_text(f'models = ["{tiny_onnx}"]\nrecipes = ["none", "quantize"]\non = ["ort:cpu@1", "{dealt}"]\n{SHORT}')
+    told = json.loads(_edgewise("study", str(file), "--save", store, "--json").stdout)
+    found = {(each["label"], each["task"]["placement"]) for each in told["results"]}
+    assert found == {
+        ("tiny", "ort:cpu:fp32@1"),
+        ("tiny", "deal(ort:cpu:fp32@1, ort:cpu:fp32@1)"),
+        ("tiny | quantize", "ort:cpu:int8@1"),
+        ("tiny | quantize", "deal(ort:cpu:int8@1, ort:cpu:int8@1)"),
+    }
+    again = _edgewise("study", str(file), "--save", store, "--json")
+    assert "4 of them in the store already" in again.stderr
+    assert json.loads(again.stdout)["known"] == 4
+
+
+def test_a_recipe_that_cannot_be_applied_is_told_and_the_rest_goes_on(tmp_path: Path, tiny_onnx: Path) -> None:
+    file = tmp_path / "lab.toml"
+    file.write_text(f'models = ["{tiny_onnx}"]\nrecipes = ["none", "quantize | quantize"]\non = ["ort:cpu@1"]\n{SHORT}')
+    done = _edgewise("study", str(file), "--save", str(tmp_path / "lab.db"))
+    assert done.returncode == 0
+    assert "quantize | quantize of tiny: it is quantized already" in done.stdout
+    file.write_text(file.read_text().replace('"none", ', ""))
+    nothing = _edgewise("study", str(file), "--save", str(tmp_path / "lab.db"))
+    assert nothing.returncode == 2
+    assert "no recipe can be applied" in nothing.stderr

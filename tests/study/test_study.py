@@ -81,11 +81,11 @@ def test_a_file_becomes_cells_small_batches_first(folder: Path, store: Store) ->
     assert len(cells) == 8
     assert [cell.scenario.batch for cell in cells] == [1] * 4 + [2] * 4
     assert [cell.model.label for cell in cells] == ["one", "one", "two", "two"] * 2
-    assert {str(cell.target) for cell in cells} == {SLOW, FAST}
+    assert {str(cell.placement) for cell in cells} == {SLOW, FAST}
     assert {cell.scenario.max_runs for cell in cells} == {6}
     # The order of targets is random, and the same each time.
-    assert [str(c.target) for b in blocks(study, _request(study, store), None) for c in b] == [
-        str(c.target) for c in cells
+    assert [str(c.placement) for b in blocks(study, _request(study, store), None) for c in b] == [
+        str(c.placement) for c in cells
     ]
 
 
@@ -292,7 +292,7 @@ def test_every_target_less_what_is_left_out(folder: Path, store: Store) -> None:
 
     def targets(more: str) -> list[str]:
         chosen = _study(folder, text + more)
-        return sorted(str(cell.target) for block in blocks(chosen, wanted, None) for cell in block)
+        return sorted(str(cell.placement) for block in blocks(chosen, wanted, None) for cell in block)
 
     every = targets("")
     assert {parse_target(each).precision for each in every} == {"fp32", "int8"}
@@ -364,7 +364,8 @@ WRONG = [
     ('models = ["tiny"]\nprotocol = ["embench"]', "protocol is a list, expected one of bound"),
     ('models = ["tiny"]\non = ["orr:cpu"]', r"on\[0\]: unknown engine 'orr'; did you mean ort"),
     ('models = ["tiny"]\non = ["ort:cpu:fp33"]', r"on\[0\]: unknown precision 'fp33'"),
-    ('models = ["tiny"]\non = ["ort", "deal(ort, openvino)"]', r"on\[1\]: this version measures one target at a time"),
+    ('models = ["tiny"]\non = ["ort", "deal(ort, orr)"]', r"on\[1\]: unknown engine 'orr'; did you mean ort"),
+    ('models = ["tiny"]\non = ["deal(ort)"]', r"on\[0\]: a deal placement over 1 target"),
     ('models = ["tiny"]\non = ["ort"]\nengines = ["ort"]', "engines narrows down every target there is"),
     ('models = ["tiny"]\nengines = ["tensorrt"]', "unknown engine 'tensorrt'; known: "),
     ('models = ["tiny"]\nprecisions = ["int9"]', "unknown precision 'int9'; did you mean int8"),
@@ -381,7 +382,9 @@ WRONG = [
     ('models = ["tiny"]\nprofile = "yes"', r"profile is text \('yes'\), expected true or false"),
     ('models = ["tiny"]\nseed = -1', r"seed is a whole number \(-1\)"),
     ('models = ["tiny"]\nenergy = "some"', "unknown energy 'some'; known: off, active_minus_idle"),
-    ('models = ["tiny"]\nrecipes = ["prune"]', "applies no recipes"),
+    ('models = ["tiny"]\nrecipes = ["prune"]', r"recipes\[0\]: unknown step 'prune'; known: quantize, none"),
+    ('models = ["tiny"]\nrecipes = ["none", "quantize(bits=8)"]', r"recipes\[1\]: quantize has no 'bits'"),
+    ('models = ["tiny"]\nrecipes = ["quantize(precision=int4)"]', "precision of quantize is one of int8, found 'int4'"),
     ("models = [", "is not TOML: "),
     ("\udcff", "is not TOML: "),
 ]

@@ -53,7 +53,7 @@ def dry_run(asked: Study, cells: Sequence[Wanted], course: Course, json_: bool) 
     for number, cell in enumerate(cells):
         state = "in the store" if cell.known else "to measure" if number < within else "beyond the budget"
         about = None if cell.known else course.cell_s(cell) * 1e9
-        rows.append((cell.model.label, named(cell.scenario), str(cell.target), state, about))
+        rows.append((cell.model.label, named(cell.scenario), str(cell.placement), state, about))
     section = Section("Cells", tuple(columns), tuple(rows))
     if json_:
         least, most = course.all_s(cells)
@@ -119,7 +119,7 @@ def _renamed(about: str, names: Mapping[str, str]) -> str:
 
 
 def listed(cells: Sequence[Wanted]) -> list[dict[str, str]]:
-    return [{"model": c.model.label, "target": str(c.target), "scenario": str(c.scenario)} for c in cells]
+    return [{"model": c.model.label, "target": str(c.placement), "scenario": str(c.scenario)} for c in cells]
 
 
 def left_out(asked: Study, left: Sequence[Wanted], late: Sequence[str], cells: int, budget_s: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,7 @@ def run(
     Protocols by name: edgewise, quick, compute-units, embench, bound, stream. What the store has of this machine and
     these engine versions is skipped. Docs: docs/guides/study.md.
     """
+    from ..core.errors import InputError
     from ..core.records import dumps
     from ..core.text import parse_target
     from ..core.types import Failure, Result, Round
@@ -39,6 +41,7 @@ def run(
     from ..study.conduct import Conduct
     from ..study.extras import Extra, costs, extras
     from ..study.prepare import Limits
+    from ..study.recipes import made
     from ..study.request import request
     from ..study.schedule import Course, blocks
     from ..study.study import read
@@ -57,9 +60,24 @@ def run(
     with Store(path if not dry_run or Path(path).exists() else ":memory:") as store:
         preferred = [parse_target(text) for text in asked.protocol.targets]
         wanted = request(
-            asked.models, asked.on, (), asked.scenarios, limits, preferred=preferred, engines=asked.engines
+            asked.models,
+            asked.on,
+            (),
+            asked.scenarios,
+            limits,
+            preferred=preferred,
+            engines=asked.engines,
+            several=True,
         )
         course.startup_s = wanted.startup_s
+        missed: list[str] = []
+        if asked.recipes:
+            making = Progress(0)
+            applied = made(wanted.models, asked.recipes, wanted.machine, wanted.limits, making.say, missed.append)
+            wanted = replace(wanted, models=tuple({model.digest: model for model in applied}.values()))
+            making.done()
+            if not wanted.models:
+                raise InputError(f"{file}: no recipe can be applied: {missed[0]}")
         plan = blocks(asked, wanted, None if again else Done(store, wanted.machine.id))
         conduct = Conduct(asked, wanted, plan, course, store)
         say.announce(asked, conduct.cells, course)
@@ -83,7 +101,6 @@ def run(
                 progress.detail(f"{'warming up, ' if part.warmup else ''}{runs} runs")
 
         results: list[Result] = []
-        missed: list[str] = []
         late: list[str] = []
 
         def find_out(todo: list[Extra]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ..core.types import Failure, Measurement, Placement, Result
+from ..core.types import Failure, Measurement, Result
 from ..measure.cell import Cell, Part
 from ..measure.energy import Metered
 from ..store.db import Store
@@ -43,11 +43,9 @@ class Conduct:
             ) -> Iterator[Cell | Result]:
                 for offset, each in enumerate(of):
                     if resume:
-                        made = self._request.cell_unless(
-                            there, each.model, Placement.single(each.target), each.scenario
-                        )
+                        made = self._request.cell_unless(there, each.model, each.placement, each.scenario)
                     else:
-                        made = self._request.cell(each.model, Placement.single(each.target), each.scenario)
+                        made = self._request.cell(each.model, each.placement, each.scenario)
                     known[made.task.digest] = at + offset
                     yield made
 

@@ -57,7 +57,8 @@ def costs(study: Study, request: Request, store: Store) -> Iterator[Extra]:
 def extras(study: Study, request: Request, cells: Sequence[Wanted], store: Store, *, again: bool) -> Iterator[Extra]:
     """After the measurements, at the smallest batch; what the store has is left out unless `again`."""
     smallest = [cell for cell in cells if cell.scenario.batch == study.batch[0]]
-    pairs = list(dict.fromkeys((cell.model, cell.target) for cell in smallest))
+    alone = [cell for cell in smallest if cell.placement.kind == "single"]
+    pairs = list(dict.fromkeys((cell.model, cell.placement.targets[0]) for cell in alone))
     # Built-in data is for the models trained on it; what the user names is asked of all.
     own = built_in.parse(study.accuracy) if study.accuracy else None
     for model in request.models if study.accuracy else ():

@@ -172,6 +172,22 @@ def complete(target: Target, engine: EngineFacts, machine: Machine, model: Model
     )
 
 
+def completed(placement: Placement, engines: Sequence[EngineFacts], machine: Machine, model: Model) -> Placement:
+    parts = [
+        replace(part, target=complete(part.target, _facts(part.target, engines), machine, model))
+        for part in placement.parts
+    ]
+    return replace(placement, parts=tuple(parts))
+
+
+def engine_versions(placement: Placement, engines: Sequence[EngineFacts]) -> Versions:
+    return tuple(sorted({(of.name, of.version or "") for of in (_facts(t, engines) for t in placement.targets)}))
+
+
+def _facts(target: Target, engines: Sequence[EngineFacts]) -> EngineFacts:
+    return next(engine for engine in engines if engine.name == target.engine)
+
+
 def cores_for(target: Target, engine: EngineFacts, machine: Machine) -> tuple[int, ...]:
     """The cores a worker must sit on: those named, or the cluster's."""
     allowed = usable_cores(machine)
@@ -208,19 +224,16 @@ def cell_unless(
     limits: Limits,
 ) -> Cell | Result:
     """One cell, or what was measured of it: then neither a conversion nor a reference is made for it."""
-    facts = [next(engine for engine in engines if engine.name == target.engine) for target in placement.targets]
+    facts = [_facts(target, engines) for target in placement.targets]
     try:
-        targets = [
-            complete(target, engine, machine, model) for target, engine in zip(placement.targets, facts, strict=True)
-        ]
-        parts = zip(placement.parts, targets, strict=True)
-        placement = replace(placement, parts=tuple(replace(part, target=target) for part, target in parts))
+        placement = completed(placement, engines, machine, model)
+        targets = placement.targets
         cores = [cores_for(target, engine, machine) for target, engine in zip(targets, facts, strict=True)]
         shapes = feeds.shapes(model, scenario.batch, limits.shapes)
         subjects = [fixed(derived(model, target, machine, limits), shapes) for target in targets]
         conversions = [_conversion(*each) for each in zip(subjects, targets, facts, strict=True)]
         task = Task(model.digest, placement, scenario)
-        versions: Versions = tuple(sorted({(engine.name, engine.version or "") for engine in facts}))
+        versions = engine_versions(placement, engines)
         runs = "+".join(c or subject.digest for c, subject in zip(conversions, subjects, strict=True))
         inputs = feeds.digest(model, shapes, scenario.seed, runs, scenario.input)
         if (found := known(task, versions, inputs)) is not None:
@@ -255,9 +268,14 @@ def _nothing(task: Task, versions: Versions, inputs: str) -> None:
 
 
 def derived(model: Model, target: Target, machine: Machine, limits: Limits) -> Model:
-    """The model itself, or its int8 form where the target asks for one: made once, kept by digest."""
+    """The model itself, or its int8 form where the target asks for one."""
     if target.precision != "int8" or model.precision == "int8" or not _onnx(model.path):
         return model
+    return quantized(model, machine, limits)
+
+
+def quantized(model: Model, machine: Machine, limits: Limits) -> Model:
+    """The int8 form of a model: made once, kept by digest."""
     vnni = any(name in machine.isa for name in ("avx512_vnni", "avx_vnni")) or not any(
         name in machine.isa for name in ("avx2", "avx512f")
     )

@@ -42,7 +42,7 @@ class Request:
             return self.placements or tuple(Placement.single(target) for target in targets)
 
         placements = {model.digest: of(model) for model in self.models}
-        return [(m, p, _under(p, s)) for m in self.models for s in self.scenarios for p in placements[m.digest]]
+        return [(m, p, under(p, s)) for m in self.models for s in self.scenarios for p in placements[m.digest]]
 
     def cells(self) -> Iterator[Cell | Failure]:
         for model, placement, scenario in self.pairs():
@@ -62,7 +62,7 @@ class Request:
         return next(engine for engine in self.engines if engine.name == target.engine)
 
 
-def _under(placement: Placement, scenario: Scenario) -> Scenario:
+def under(placement: Placement, scenario: Scenario) -> Scenario:
     """A stream has frames under way all the time: what counts is how many come out."""
     return replace(scenario, kind="offline") if placement.kind == "deal" and scenario.kind == "single" else scenario
 

@@ -13,8 +13,8 @@ from ..core.errors import EdgewiseError, InputError
 from ..core.types import Model, Placement, Scenario, Target, Task
 from ..measure.cell import WARMUP_SHARE
 from ..store.done import Done
-from .prepare import complete
-from .request import Request
+from .prepare import completed, engine_versions
+from .request import Request, under
 from .study import Study
 
 # What one inference takes, before any has been measured.
@@ -26,9 +26,14 @@ class Wanted:
     """One cell, before it is prepared. `known`: the store has it."""
 
     model: Model
-    target: Target
+    placement: Placement
     scenario: Scenario
     known: bool = False
+
+    @property
+    def kind(self) -> str:
+        """What takes about as long: a placement of the same kind over the same engines, with the same batch."""
+        return f"{self.placement.kind}({'+'.join(target.engine for target in self.placement.targets)})"
 
 
 def blocks(study: Study, request: Request, done: Done | None) -> list[list[Wanted]]:
@@ -43,21 +48,21 @@ def blocks(study: Study, request: Request, done: Done | None) -> list[list[Wante
     for size in study.batch:
         for model in request.models:
             block = [
-                Wanted(model, target, load.with_batch(size), _known(request, done, study, model, target, load, size))
-                for target in chosen[model.digest]
-                for load in study.scenarios
+                Wanted(model, placement, load, _known(request, done, study, model, placement, load))
+                for placement in chosen[model.digest]
+                for load in dict.fromkeys(under(placement, load.with_batch(size)) for load in study.scenarios)
             ]
             order.shuffle(block)
             found.append(block)
     return [block for block in found if block]
 
 
-def _chosen(study: Study, request: Request, model: Model) -> Iterator[Target]:
-    """The targets of a model; those it has by default, less what the study leaves out."""
-    default = list(dict.fromkeys(p.targets[0] for of, p, _ in request.pairs() if of.digest == model.digest))
-    if request.targets:
-        yield from default
+def _chosen(study: Study, request: Request, model: Model) -> Iterator[Placement]:
+    """The placements of a model; those it has by default, less what the study leaves out."""
+    if request.placements:
+        yield from dict.fromkeys(request.placements)
         return
+    default = list(dict.fromkeys(p.targets[0] for of, p, _ in request.pairs() if of.digest == model.digest))
     most: dict[tuple[object, ...], int] = defaultdict(int)
     for target in default:
         most[_but_threads(target)] = max(most[_but_threads(target)], target.threads or 0)
@@ -66,7 +71,7 @@ def _chosen(study: Study, request: Request, model: Model) -> Iterator[Target]:
             continue
         wanted = {"one": 1, "all": most[_but_threads(target)], "both": target.threads}[study.threads]
         if target.threads is None or target.threads == wanted:
-            yield target
+            yield Placement.single(target)
 
 
 def _but_threads(target: Target) -> tuple[object, ...]:
@@ -74,16 +79,14 @@ def _but_threads(target: Target) -> tuple[object, ...]:
 
 
 def _known(
-    request: Request, done: Done | None, study: Study, model: Model, target: Target, load: Scenario, size: int
+    request: Request, done: Done | None, study: Study, model: Model, placement: Placement, load: Scenario
 ) -> bool:
     if done is None:
         return False
-    engine = request.engine(target)
-    versions: tuple[tuple[str, str], ...] = ((engine.name, engine.version or ""),)
     # What cannot be completed will be a failure, in the store as it is here.
     with suppress(EdgewiseError):
-        target = complete(target, engine, request.machine, model)
-    task = Task(model.digest, Placement.single(target), load.with_batch(size))
+        placement = completed(placement, request.engines, request.machine, model)
+    task, versions = Task(model.digest, placement, load), engine_versions(placement, request.engines)
     # What failed before it could be prepared belongs to no version.
     return done.has(task, versions, study.protocol.passes) or done.has(task, ())
 
@@ -108,7 +111,7 @@ class Course:
         return self.budget_s is not None and self.clock() - self.began >= self.budget_s
 
     def took(self, cell: Wanted, seconds: float) -> None:
-        self._took[cell.target.engine, cell.scenario.batch].append(seconds)
+        self._took[cell.kind, cell.scenario.batch].append(seconds)
 
     def bounds_s(self, cell: Wanted) -> tuple[float, float]:
         """All visits of a cell together, from what the protocol says: at the least, and at the most unless single runs
@@ -123,11 +126,11 @@ class Course:
         return sum(least for least, _ in bounds), sum(most for _, most in bounds)
 
     def cell_s(self, cell: Wanted) -> float:
-        """The mean of what the same engine took with the same batch, or with any; before that, a guess between the
+        """The mean of what the same kind took with the same batch, or with any; before that, a guess between the
         bounds: the middle, or what the runs would take where their number is given."""
-        engine, load = cell.target.engine, cell.scenario
-        every = [s for (of, _), took in self._took.items() if of == engine for s in took]
-        seen = self._took.get((engine, load.batch)) or every
+        kind, load = cell.kind, cell.scenario
+        every = [s for (of, _), took in self._took.items() if of == kind for s in took]
+        seen = self._took.get((kind, load.batch)) or every
         if seen:
             return self.passes * sum(seen) / len(seen)
         least, most = self.bounds_s(cell)

@@ -13,10 +13,11 @@ from .. import zoo
 from ..core import registry
 from ..core.errors import EdgewiseError, InputError
 from ..core.text import parse_duration, parse_placement
-from ..core.types import PRECISIONS, Placement, Scenario
+from ..core.types import PRECISIONS, Placement, Recipe, Scenario
 from ..data import built_in
 from ..zoo import pocket, pretrained
 from . import protocol as protocols
+from . import recipes
 from .prepare import expand
 from .protocol import Protocol
 from .tables import Table, near
@@ -25,6 +26,7 @@ KEYS = (
     "name",
     "protocol",
     "models",
+    "recipes",
     "on",
     "engines",
     "precisions",
@@ -50,6 +52,8 @@ T = TypeVar("T")
 class Study:
     """`on` empty means every usable target, less what `engines`, `precisions` and `threads` leave out.
 
+    `recipes` empty means the models as they are.
+
     `cost`, `profile`, `support` and `roofs` are what is found out beside the measurements; `accuracy` names the data
     that models are asked about.
     """
@@ -57,6 +61,7 @@ class Study:
     name: str
     protocol: Protocol
     models: tuple[str, ...]
+    recipes: tuple[Recipe, ...]
     on: tuple[str, ...]
     engines: tuple[str, ...]
     precisions: tuple[str, ...]
@@ -75,8 +80,6 @@ class Study:
 
 def read(path: str) -> Study:
     table = Table(_content(path), path)
-    if "recipes" in table:
-        raise InputError(f"{path}: this version applies no recipes; int8 is a precision: on = ['ort:cpu:int8']")
     table.only(KEYS)
     protocol = protocols.from_study(table.get("protocol"), table)
     texts = table.texts("scenarios", protocol.scenarios)
@@ -86,7 +89,7 @@ def read(path: str) -> Study:
         raise InputError(f"{path}: the batch is a key of its own: batch = [8], found it in scenarios")
     on = table.texts("on")
     for place, text in enumerate(on):
-        _at(table, f"on[{place}]", _single, text)
+        _at(table, f"on[{place}]", _placement, text)
     both = [key for key in _FILTERS if key in table]
     if on and both:
         raise InputError(f"{path}: {both[0]} narrows down every target there is, and on names them; leave one out")
@@ -95,6 +98,7 @@ def read(path: str) -> Study:
         table.text("name") or Path(path).stem,
         protocol,
         _models(table, Path(path).parent),
+        tuple(_at(table, f"recipes[{i}]", recipes.parse, t) for i, t in enumerate(table.texts("recipes"))),
         on,
         _of(table, "engines", registry.names("engines")),
         _of(table, "precisions", PRECISIONS),
@@ -133,13 +137,12 @@ def _at(table: Table, key: str, parse: Callable[[str], T], text: str) -> T:
         raise InputError(f"{table.where}: {key}: {error.message}", error.hint) from None
 
 
-def _single(text: str) -> Placement:
+def _placement(text: str) -> Placement:
     placement = parse_placement(text)
-    if placement.kind != "single":
-        raise InputError(f"this version measures one target at a time, found {placement}")
-    engine, known = placement.targets[0].engine, registry.names("engines")
-    if engine not in known:
-        raise InputError(f"unknown engine {engine!r}; {near(engine, known)}", "edgewise devices")
+    known = registry.names("engines")
+    for target in placement.targets:
+        if target.engine not in known:
+            raise InputError(f"unknown engine {target.engine!r}; {near(target.engine, known)}", "edgewise devices")
     return placement
 
 

@@ -52,6 +52,11 @@ class Split:
         if len({model.digest for model in models}) > 1:
             raise Unsupported("a split takes targets that load the same file", "choose targets of the same precision")
         model, folder = models[0], Path(self._folder.name)
+        if model.precision == "int8":
+            raise Unsupported(
+                f"{model.label} is quantized, and this version splits float models",
+                "deal its frames: --on 'deal(" + ", ".join(map(str, placement.targets)) + ")'",
+            )
         found, targets = graph_for(model, placement.targets, folder)
         shares = [part.share or 1.0 / len(placement.parts) for part in placement.parts]
         self.plan: Plan = plan(found, [shares])
