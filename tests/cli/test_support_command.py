@@ -34,3 +34,18 @@ def test_a_device_that_is_not_there_is_one_failure_among_answers(tiny_onnx: Path
     assert done.returncode != 0
     assert "ort has no device 'npu' here; it has cpu" in done.stdout
     assert "Conv" in done.stdout
+
+
+def test_a_split_says_what_cutting_the_graph_adds_and_who_runs_that(tiny_onnx: Path) -> None:
+    npu = "null:npu{leave=Concat}"
+    done = edgewise("support", str(tiny_onnx), "--on", f"split(ort:cpu=0.5, {npu}=0.5)", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    (added,) = found["added"]
+    rows = {row[0]: row for row in added["rows"]}
+    assert rows["Concat"][3] > 0
+    assert rows["Concat"][4:] == ["supported", "falls back"]
+    assert rows["Conv"][2] == rows["Conv"][1] + rows["Conv"][3]
+    # As one file it is the same model still.
+    whole = [each for each in found["supports"] if each["label"].endswith("| split") and "ort" in each["placement"]]
+    assert whole[0]["error"] < 1e-5

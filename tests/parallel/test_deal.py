@@ -106,13 +106,13 @@ def test_faults_of_an_engine_cost_the_stream_nothing(
     expected: list[np.ndarray],
     fault: str,  # type: ignore[type-arg]
 ) -> None:
-    stream = deal(FAST, SLOW.replace("{", "{at=5," + fault + ","), timeout_s=3.0)
+    stream = deal(FAST, SLOW.replace("{", "{at=9," + fault + ","), timeout_s=3.0)
     check(model, stream, expected)
     assert len(stream.lost) == 1
 
 
 def test_where_nobody_is_left_it_is_said_why(deal: Callable[..., Deal], model: Model) -> None:
-    faulty = FAST.replace("{", "{at=6,fail=run,")
+    faulty = FAST.replace("{", "{at=10,fail=run,")
     stream = deal(faulty, faulty)
     with pytest.raises(EngineFailure, match="told to fail"):
         list(stream.stream(frame(model, number) for number in range(FRAMES)))

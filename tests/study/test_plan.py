@@ -127,7 +127,7 @@ def test_a_plan_runs_where_it_and_its_model_were_moved_to_together(made: tuple[P
         (lambda p: p["model"].update(shapes=[["input", [-1]]]), "the shape of 'input'"),
         (lambda p: p.pop("scenario"), "is not a plan"),
         (lambda p: p["proof"].update(gain="much"), "'much' is no number"),
-        (lambda p: p.update(placement="deal(ort:cpu@1, ort:cpu@1)"), "not single"),
+        (lambda p: p.update(placement="deal(ort:cpu@1, ort:cpu@1)"), "none of a single plan"),
     ],
 )
 def test_every_field_is_checked(made: tuple[Path, Plan], change: Callable[[Any], None], message: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core import stats
-from ..core.types import Column, Finding, Measurement, Section
+from ..core.types import Column, Finding, Measurement, Round, Section
 from . import trust
 
 COLUMNS = (
@@ -24,15 +24,25 @@ COLUMNS = (
 _OF_ONE_SIDE = ("wide_interval", "drifting", "never_steady", "several_modes")
 
 
-def speed(baseline: Measurement, other: Measurement) -> stats.Ratio | None:
-    """How many times as fast `other` is as `baseline`, from rounds they took in turns."""
+# A stream is as quick as frames come out of it, whatever passes until one does.
+STREAMS = ("deal", "stages")
+
+
+def speed(baseline: Measurement, other: Measurement, *, frames: bool | None = None) -> stats.Ratio | None:
+    """How many times as fast `other` is as `baseline`, from rounds they took in turns: by the median of a run, or where
+    `frames` (by default where either is a stream) by how many came out in a time."""
+    if frames is None:
+        frames = any(m.task.placement.kind in STREAMS for m in (baseline, other))
     pairs: list[list[tuple[float, float]]] = []
     for index in range(len(baseline.starts)):
-        ours = [r.samples_ns for r in baseline.measured if r.start == index]
-        theirs = [r.samples_ns for r in other.measured if r.start == index]
-        medians = zip(ours, theirs, strict=False)
-        pairs.append([(stats.quantile(a, 0.5), stats.quantile(b, 0.5)) for a, b in medians])
+        ours = [cost_ns(r, frames) for r in baseline.measured if r.start == index]
+        theirs = [cost_ns(r, frames) for r in other.measured if r.start == index]
+        pairs.append(list(zip(ours, theirs, strict=False)))
     return stats.ratio(pairs)
+
+
+def cost_ns(round: Round, frames: bool) -> float:
+    return round.elapsed_ns / len(round.samples_ns) if frames else stats.quantile(round.samples_ns, 0.5)
 
 
 def run(measurements: Sequence[Measurement]) -> Section:

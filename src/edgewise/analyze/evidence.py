@@ -11,6 +11,7 @@ from ..core.race import Race
 from ..core.roofs import Roofs, Traffic
 from ..core.support import Support
 from ..core.types import Failure, Finding, Machine, Measurement, Model, Section
+from ..core.ways import Ways
 from ..model.cost import Cost
 
 
@@ -40,6 +41,7 @@ class Evidence:
     roofs: tuple[Roofs, ...] = ()
     traffic: tuple[Traffic, ...] = ()
     races: tuple[Race, ...] = ()
+    ways: tuple[Ways, ...] = ()
     costs: Mapping[str, Costed] = field(default_factory=dict)
     published: Mapping[str, float] = field(default_factory=dict)
     unfinished: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..core.chart import Axis, Chart, Series
 from ..core.plan import Plan
@@ -223,14 +223,15 @@ def _placed(task: Task) -> str:
     return f"{task.placement}" + (f" × {n}" if n > 1 else "")
 
 
-def changes(plan: Plan, here: Machine, version: str | None) -> list[Finding]:
-    """What is not as it was when the plan was made."""
-    target, found = plan.placement.targets[0], []
+def changes(plan: Plan, here: Machine, versions: Mapping[str, str | None]) -> list[Finding]:
+    """What is not as it was when the plan was made; `versions` are those of its engines here."""
+    found = []
     if here.id != plan.machine:
         values = (("made_on", plan.machine_label), ("here", here.label))
-        found.append(Finding("other_machine", "caution", str(target), values))
-    made_with = dict(plan.versions).get(target.engine)
-    if version and made_with != version:
-        versions = (("engine", target.engine), ("made_with", made_with), ("here", version))
-        found.append(Finding("other_versions", "caution", str(target), versions))
+        found.append(Finding("other_machine", "caution", str(plan.placement), values))
+    for engine, made_with in plan.versions:
+        now = versions.get(engine)
+        if now and made_with != now:
+            about = (("engine", engine), ("made_with", made_with), ("here", now))
+            found.append(Finding("other_versions", "caution", str(plan.placement), about))
     return found

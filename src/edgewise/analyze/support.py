@@ -63,6 +63,35 @@ def operators(supports: Sequence[Support]) -> Section:
     return Section("Operators", columns, tuple(rows))
 
 
+def introduced(before: Sequence[Support], after: Sequence[Support]) -> Section:
+    """What a cut adds to a model, and what the targets do with that. Both in the same order of targets."""
+    was, now = (Counter(v.operator for v in found[0].verdicts) for found in (before, after))
+    more = {operator: now[operator] - was[operator] for operator in now if now[operator] > was[operator]}
+    rows = []
+    for operator, count in sorted(more.items(), key=lambda pair: -pair[1]):
+        cells = []
+        for found in after:
+            mine = Counter(str(v.verdict) for v in found.verdicts if v.operator == operator)
+            cells.append(next((word for word in VERDICTS if mine[word]), None))
+        rows.append((operator, was[operator], now[operator], count, *cells))
+    counts = (Column("before", "count"), Column("after", "count"), Column("added", "count"))
+    columns = (Column("operator"), *counts, *(Column(str(found.placement)) for found in after))
+    worst = max(range(len(after)), key=lambda place: _share(after[place]))
+    values = (
+        ("added", sum(more.values())),
+        ("joins", more.get("Concat", 0) + more.get("Slice", 0)),
+        ("before", _share(before[worst])),
+        ("after", _share(after[worst])),
+    )
+    finding = Finding("cut_adds", "note", str(after[worst].placement), values)
+    return Section("What the cut adds", columns, tuple(rows), (finding,))
+
+
+def _share(found: Support) -> float:
+    """Of the operators, those that the target does not run itself."""
+    return sum(v.verdict != "supported" for v in found.verdicts) / max(1, len(found.verdicts))
+
+
 def _model(found: Support) -> str:
     return found.label
 

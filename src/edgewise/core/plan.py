@@ -21,7 +21,8 @@ from .text import parse_placement
 from .types import Placement, Scenario
 
 VERSION = 1
-KINDS = ("single",)
+# One model on one target; one model laid over several.
+KINDS = ("single", "parallel")
 # A plan is small; whatever is larger is something else.
 LARGEST_BYTES = 10_000_000
 _HINT = "make it again: edgewise tune MODEL -o PLAN"
@@ -162,7 +163,8 @@ def _check(plan: Plan) -> None:
     for value in (*numbers, proof.gain, proof.candidates):
         finite = isinstance(value, (int, float)) and math.isfinite(value)
         _require(finite, f"{value!r} is no number")
-    _require(parse_placement(str(plan.placement)).kind in KINDS, f"the placement {plan.placement} is not single")
+    alone = parse_placement(str(plan.placement)).kind == "single"
+    _require(alone == (plan.kind == "single"), f"the placement {plan.placement} is none of a {plan.kind} plan")
 
 
 def _require(holds: bool, message: str) -> None:

@@ -6,6 +6,7 @@ and adds the same faults to it. Options:
     latency=2ms          time per run; several, as 1ms+2ms+5ms, take turns run by run
     jitter=0.1           relative, seeded
     slow=0.03            fraction of each run's time added after it
+    every=1s             ... for so long, and then not for so long, by the machine's clock
     over=ort             run this engine inside
     fail, crash, hang    load or run: raise, die by SIGSEGV, never return
     at=5                 ... at the fifth run
@@ -38,7 +39,7 @@ from ._target import check_feeds, check_options, choose, pick
 
 COMPUTES = False
 OPTIONS = [
-    *("latency", "jitter", "slow", "over", "fail", "crash", "hang", "at", "leak", "chatter", "wait"),
+    *("latency", "jitter", "slow", "every", "over", "fail", "crash", "hang", "at", "leak", "chatter", "wait"),
     *("refuse", "leave", "wrong"),
 ]
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -108,6 +109,8 @@ class Null:
         self._latencies = cycle([_nanoseconds(t) for t in (target.option("latency") or "100us").split("+")])
         self._jitter = float(target.option("jitter") or 0)
         self._slow = float(target.option("slow") or 0)
+        every = target.option("every")
+        self._every_ns = _nanoseconds(every) if every else None
         self._random = random.Random(0)
         self._faults = {kind: choose(target, kind, _STAGES, "never") for kind in ("fail", "crash", "hang")}
         self._at = int(target.option("at") or 1)
@@ -150,9 +153,9 @@ class Null:
         if self._wrong:
             outputs = {name: array[..., ::-1] if array.ndim else array + 1 for name, array in outputs.items()}
         if self._inner:
-            wait = (time.perf_counter_ns() - begin) * self._slow
+            wait = (time.perf_counter_ns() - begin) * self._slow_now()
         else:
-            wait = next(self._latencies) * (1 + self._slow) * (1 + self._jitter * self._random.gauss(0, 1))
+            wait = next(self._latencies) * (1 + self._slow_now()) * (1 + self._jitter * self._random.gauss(0, 1))
             wait -= time.perf_counter_ns() - begin
         deadline = time.perf_counter_ns() + wait
         if self._sleeps and wait > 0:
@@ -160,6 +163,9 @@ class Null:
         while time.perf_counter_ns() < deadline:
             pass
         return outputs
+
+    def _slow_now(self) -> float:
+        return 0.0 if self._every_ns and time.monotonic_ns() // self._every_ns % 2 else self._slow
 
     def _zeros(self, feeds: Feeds) -> dict[str, np.ndarray[Any, Any]]:
         first = next(iter(feeds.values()), None)

@@ -28,8 +28,9 @@ def competing(contention: Contention | None) -> Iterator[list[int]]:
     # One thread each: the number of competitors says how much competition there is.
     env = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     command = [sys.executable, "-P", "-m", "edgewise.measure.contend", contention.kind, cores, str(os.getpid())]
+    # In this session: what competes does so task by task, on equal terms with what is measured.
     children = [
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, env=env)
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, process_group=0, env=env)
         for _ in range(contention.n)
     ]
     try:

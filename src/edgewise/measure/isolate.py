@@ -44,8 +44,9 @@ class Worker:
             stdout=self._stderr,
             stderr=self._stderr,
             pass_fds=theirs,
-            # Its own session: Ctrl-C is for the parent, which then decides.
-            start_new_session=True,
+            # Its own group: Ctrl-C is for the parent, which then decides. Not its own session: the kernel shares a core
+            # between sessions first, and a measurement would compete with others by how many threads it has elsewhere.
+            process_group=0,
             env=os.environ | {"PYTHONFAULTHANDLER": "1"},
         )
         for fd in theirs:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from ..core.errors import EdgewiseError, WorkerCrashed, WorkerTimeout, rebuild
@@ -80,17 +81,33 @@ class Child:
         error.message = f"{self.what}: {error.message}"
         return error
 
-    def died(self) -> WorkerCrashed:
+    def died(self) -> EdgewiseError:
+        """Why it is gone: what it said last, or how it ended."""
+        said = self._last_words()
         try:
             code = self.process.wait(timeout=_FAREWELL_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             code = self.process.wait()
+        if said is not None:
+            return self.told(said)
         how = f"died by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
         size = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, size - _TAIL_BYTES))
         tail = self._stderr.read().decode(errors="replace").strip()
         return WorkerCrashed(f"the process of {self.what} {how}", signal=-code if code < 0 else None, stderr=tail)
+
+    def _last_words(self) -> dict[str, Any] | None:
+        while select.select([self.answers_fd], [], [], 0)[0] and (data := os.read(self.answers_fd, 1 << 16)):
+            self._buffer += data
+        for line in reversed(self._buffer.split(b"\n")):
+            # What it answered in numbers may stand before it.
+            begin = line.find(b'{"error"')
+            if begin >= 0:
+                with suppress(ValueError):
+                    said: dict[str, Any] = json.loads(line[begin:])
+                    return said
+        return None
 
     def close(self) -> None:
         """Closing its pipe is how it is told to leave; one that does not is ended."""

@@ -17,6 +17,7 @@ from ..core.race import Race
 from ..core.roofs import Roofs, Traffic
 from ..core.support import Support
 from ..core.types import Failure, Machine, Measurement, Model, Result
+from ..core.ways import Ways
 from ..store.db import Store
 from ..store.evaluations import Evaluations
 from ..store.kept import Kept
@@ -103,6 +104,7 @@ def gather(paths: Sequence[str]) -> Evidence:
         kept.roofs.all(),
         kept.traffic.all(),
         kept.races.all(),
+        kept.ways.all(),
         kept.costs,
         _published(
             {m.label for m in measurements} | {e.label for e in evaluations} | {m.label for m in models.values()},
@@ -208,6 +210,7 @@ class _KeptOf:
         self.roofs = _Dated[Roofs](lambda r: (r.machine, r.device, r.threads))
         self.traffic = _Dated[Traffic](lambda t: (t.subject, t.placement, t.scenario, t.machine, t.source))
         self.races = _Dated[Race](lambda race: (race.label, race.machine, race.wanted))
+        self.ways = _Dated[Ways](lambda ways: ways.key)
         self.costs: dict[str, Costed] = {}
 
     def add(self, kept: Kept) -> None:
@@ -216,6 +219,7 @@ class _KeptOf:
         self.roofs.add(kept.dated("roofs", Roofs))
         self.traffic.add(kept.dated("traffic", Traffic))
         self.races.add(kept.dated("race", Race))
+        self.ways.add(kept.dated("ways", Ways))
         for c in kept.all("cost", Costed):
             # By subject: the smallest batch, nearest to what one inference costs.
             if c.subject not in self.costs or c.batch <= self.costs[c.subject].batch:

@@ -13,31 +13,68 @@ from ..analyze.race import changes
 from ..core import plan as plans
 from ..core.errors import InputError
 from ..core.plan import Plan, Planned, Proof, Source, sealed
-from ..core.race import Race
-from ..core.types import Failure, Finding, Model, Placement
+from ..core.race import Race, Wanted
+from ..core.types import Failure, Finding, Model
+from ..core.ways import Way
 from ..measure.cell import Cell
+from .parallel import Found
 from .prepare import Limits, cell, derived, find_model
 from .request import Request
 from .survey import survey
 from .tune import Tuned
 
 SUFFIX = ".plan.json"
+_LEVEL = 0.95
 
 
 def write(path: str, tuned: Tuned, request: Request, asked: str, limits: Limits) -> Plan:
     """The winner of a race as a plan at `path`. The model that really runs is copied beside it where edgewise made it;
     what the user gave stays where it is, and what is built in is named."""
     assert tuned.cell is not None
-    place, original = Path(path), request.models[0]
-    target = tuned.cell.task.placement.targets[0]
-    runs = derived(original, target, request.machine, replace(limits, calibration=tuned.calibration))
+    return _write(
+        path,
+        tuned.cell,
+        request,
+        asked,
+        replace(limits, calibration=tuned.calibration),
+        tuned.race.wanted,
+        _proof(tuned.race),
+        tuned.preprocess,
+        tuned.classes,
+    )
+
+
+def write_way(path: str, way: Way, found: Found, request: Request, asked: str, limits: Limits) -> Plan:
+    """A way over several targets, or the one target that nothing over several beats, as a plan."""
+    cell = found.cells[way.use, str(way.placement)]
+    others = sum((each.use, each.competing) == (way.use, way.competing) for each in found.ways.ways)
+    p50 = None if way.cost_ns is None or way.use != "latency" else (way.cost_ns,) * 3
+    proof = Proof(p50, way.than, way.ratio, None, None, others, 0.0, 1 - _LEVEL)
+    return _write(path, cell, request, asked, limits, Wanted(prefer=way.use), proof)
+
+
+def _write(
+    path: str,
+    cell: Cell,
+    request: Request,
+    asked: str,
+    limits: Limits,
+    wanted: Wanted,
+    proof: Proof,
+    preprocess: str | None = None,
+    classes: tuple[str, ...] = (),
+) -> Plan:
+    place, original, placement = Path(path), request.models[0], cell.task.placement
+    forms = {each.digest: each for each in (derived(original, t, request.machine, limits) for t in placement.targets)}
+    # Parts that load different forms of it are each made theirs again where it runs.
+    runs = next(iter(forms.values())) if len(forms) == 1 else original
     try:
         place.resolve().parent.mkdir(parents=True, exist_ok=True)
         source = _source(place, runs, original, asked)
         plan = sealed(
             Plan(
                 plans.VERSION,
-                "single",
+                "single" if placement.kind == "single" else "parallel",
                 "",
                 datetime.now(UTC).isoformat(timespec="seconds"),
                 Planned(
@@ -45,17 +82,17 @@ def write(path: str, tuned: Tuned, request: Request, asked: str, limits: Limits)
                     source,
                     runs.recipe,
                     runs.parent,
-                    tuned.preprocess or (str(original.preprocess) if original.preprocess else None),
-                    tuned.classes,
+                    preprocess or (str(original.preprocess) if original.preprocess else None),
+                    classes,
                     tuple(sorted((name, tuple(shape)) for name, shape in limits.shapes.items())),
                 ),
-                Placement.single(target),
-                tuned.cell.task.scenario,
+                placement,
+                cell.task.scenario,
                 request.machine.id,
                 request.machine.label,
-                tuned.cell.versions,
-                tuned.race.wanted,
-                _proof(tuned.race),
+                cell.versions,
+                wanted,
+                proof,
             )
         )
         part = place.with_name(f"{place.name}.{os.getpid()}.part")
@@ -121,7 +158,7 @@ def ready(path: str, plan: Plan, limits: Limits) -> tuple[Cell | Failure, list[F
     # Nobody compares what comes out with a reference: the race did, and one more process would only take time.
     unchecked = [replace(engine, computes=False) for engine in engines]
     made = cell(model, plan.placement, plan.scenario, machine, unchecked, limits)
-    return made, changes(plan, machine, engines[0].version)
+    return made, changes(plan, machine, {engine.name: engine.version for engine in engines})
 
 
 def _model(path: str, plan: Plan, limits: Limits) -> Model:

@@ -44,6 +44,28 @@ def support(
     return machine, [_of(model, target, batch, machine, facts[target.engine], limits) for target in asked]
 
 
+def support_of_cut(
+    name: str, placement: Placement, batch: int, limits: Limits
+) -> tuple[Machine, list[Support | Failure], list[Support | Failure]]:
+    """Of the model as it is, and with the cut of this placement written into it, on each kind of target."""
+    if placement.kind != "split":
+        raise Unsupported(
+            f"a {placement.kind} writes nothing into a model: ask about its targets",
+            " ".join(f"--on '{target}'" for target in placement.targets),
+        )
+    targets = list(dict.fromkeys(replace(target, cores=(), threads=None) for target in placement.targets))
+    machine, before = support(name, targets, batch, limits)
+    model = find_model(name, limits)
+    sized = fixed(model, feeds.shapes(model, batch, limits.shapes))
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        path = str(Path(folder) / "split.onnx")
+        _call(
+            "edgewise.parallel.split.rewrite:write", limits, model=to_json(sized), placement=str(placement), path=path
+        )
+        _, found = support(path, targets, batch, replace(limits, shapes={}))
+    return machine, before, [replace(each, label=f"{model.label} | split") for each in found]
+
+
 def _of(
     model: Model, target: Target, batch: int, machine: Machine, engine: EngineFacts, limits: Limits
 ) -> Support | Failure:

@@ -24,6 +24,8 @@ class Hand:
 
     chunk: int
     frame_ns: float
+    # How many chunks it may hold: with the next one before it is done with this one, it never waits to be told.
+    depth: int = 2
     held: deque[tuple[int, ...]] = field(default_factory=deque)
     # Since when it has been working on the first of those.
     since_ns: int = 0
@@ -163,6 +165,12 @@ def enough(hands: Sequence[Hand], depth: int = 4) -> int:
     chunks, which is two that it holds and as much again for when it is slower than expected."""
     slowest = max(hand.service_ns for hand in hands)
     return sum(hand.chunk * (math.ceil(depth * slowest / hand.service_ns) + 1) for hand in hands)
+
+
+def depths(service_ns: Sequence[float], ahead_ns: float, most: int = 8) -> list[int]:
+    """How many chunks each may hold so that there are `ahead_ns` until it has nothing to do, whoever else is dealt to
+    meanwhile; two at least."""
+    return [min(most, max(2, 1 + math.ceil(ahead_ns / each))) for each in service_ns]
 
 
 def chunks(frame_ns: Sequence[float], least_ns: float) -> list[int]:

@@ -14,12 +14,13 @@ from ...core.protocols import Array, Feeds, Outputs
 from ...core.types import Model, Placement, Ran
 from ..memory import Slots, create, fill
 from ..process import PartProcess
-from .dealer import Dealer, Hand, chunks
+from .dealer import Dealer, Hand, chunks, depths
 
-# The next chunk is with a process before it is done with this one: it never waits to be told.
-_DEPTH = 2
-# Handing over costs tens of microseconds here and there; a chunk is made to take many times that.
-_LEAST_NS = 2_000_000.0
+# Handing over costs tens of microseconds here and there; a chunk is made to take several times that. More would hold
+# back the first frames of a chunk until its last is done.
+_LEAST_NS = 250_000.0
+# While frames are copied and others are dealt to, a process works on what it holds.
+_AHEAD_NS = 2_000_000.0
 _TIMEOUT_S = 120.0
 # Frames a hand may be behind the quickest before a larger window would only hold more memory.
 _MOST_SLOTS = 4096
@@ -55,7 +56,7 @@ class Deal:
             frame_ns = [part.frame_ns for part in self.parts]
             self._chunks = chunks(frame_ns, _LEAST_NS)
             self._alive = [True] * len(self.parts)
-            window = min(_MOST_SLOTS, Dealer(self._hands()).window)
+            window = min(_MOST_SLOTS, Dealer(self.hands()).window)
             self.inputs = Slots(self._fds[0], self.parts[0].inputs, window, grow=True)
             self.outputs = Slots(self._fds[1], self.parts[0].outputs, window, grow=True)
             for part in self.parts:
@@ -64,8 +65,10 @@ class Deal:
             self.close()
             raise
 
-    def _hands(self) -> list[Hand]:
-        return [Hand(c, part.frame_ns) for c, part in zip(self._chunks, self.parts, strict=True)]
+    def hands(self) -> list[Hand]:
+        frame_ns = [part.frame_ns for part in self.parts]
+        service_ns = [chunk * each for chunk, each in zip(self._chunks, frame_ns, strict=True)]
+        return [Hand(*each) for each in zip(self._chunks, frame_ns, depths(service_ns, _AHEAD_NS), strict=True)]
 
     def _check(self) -> None:
         first = self.parts[0]
@@ -129,7 +132,7 @@ class _Stream:
 
     def __init__(self, deal: Deal, frames: Iterator[Feeds]) -> None:
         self._deal, self._frames = deal, frames
-        self._dealer = Dealer(deal._hands(), len(deal.inputs))
+        self._dealer = Dealer(deal.hands(), len(deal.inputs))
         for who, alive in enumerate(deal._alive):
             if not alive:
                 self._dealer.lose(who)
@@ -184,9 +187,10 @@ class _Stream:
         """Chunks to whoever has room for one, the one that is free first before the others."""
         dealer, deal = self._dealer, self._deal
         now = time.perf_counter_ns()
-        for who in sorted(range(len(dealer.hands)), key=lambda place: dealer.hands[place].free_ns(now)):
+        room = [who for who, hand in enumerate(dealer.hands) if hand.alive and len(hand.held) < hand.depth]
+        for who in sorted(room, key=lambda place: dealer.hands[place].free_ns(now)):
             hand = dealer.hands[who]
-            while hand.alive and len(hand.held) < _DEPTH and (chunk := dealer.take(who, now)):
+            while hand.alive and len(hand.held) < hand.depth and (chunk := dealer.take(who, now)):
                 for number in chunk:
                     self._who[number] = who
                 try:

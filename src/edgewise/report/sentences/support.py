@@ -18,7 +18,16 @@ def _fragmented(v: Values) -> str:
     return pieces + largest + moved
 
 
+def _added(v: Values) -> str:
+    return (
+        f"written into the graph, the cut adds {v['added']} operators, {v['joins']} of them only to cut and join; "
+        f"{format.percent(number(v['after']))} of all are not run by this target itself, "
+        f"{format.percent(number(v['before']))} before (parts that share memory, as `split` does, need none of them)"
+    )
+
+
 SENTENCES: Sentences = {
+    "cut_adds": (_added, None),
     "all_supported": (lambda v: f"all {v['operators']} operators are supported", None),
     "fragmented": (_fragmented, "run it on a target that has them all, or change those operators"),
     "contradicted": (lambda v: f"it {v['outcome']}{_reason(v)}", None),

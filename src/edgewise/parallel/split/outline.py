@@ -1,0 +1,24 @@
+"""What a cut comes to, without running it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ...core.records import from_json
+from ...core.text import parse_placement
+from ...core.types import Model
+from .executable import graph_for
+from .plan import plan
+
+
+def outline(model: dict[str, Any], placement: str) -> dict[str, int]:
+    """How often the parts wait for each other, how many operators there are, and how many of them are shared out."""
+    place = parse_placement(placement)
+    shares = [part.share or 1.0 / len(place.parts) for part in place.parts]
+    with tempfile.TemporaryDirectory(prefix="edgewise-") as folder:
+        found, _ = graph_for(from_json(Model, model), place.targets, Path(folder))
+        made = plan(found, [shares])
+    shared = sum(work.edges is not None for work in made.works)
+    return {"exchanges": made.steps, "operators": len(made.works), "shared": shared}
