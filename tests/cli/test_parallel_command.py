@@ -48,6 +48,8 @@ def test_a_stream_is_dealt_where_that_is_faster_and_becomes_a_plan(tiny_onnx: Pa
         (("--over", "ort", "--over", "ort", "--starts", "1"), "at least two sets of processes"),
         (("--over", "ort", "--over", "ort", "-o", "x.plan.json"), "a plan is for one use"),
         (("--over", "ort", "--over", "ort", "--foreground", "0"), "--foreground is a rate"),
+        (("--over", "ort", "--over", "ort", "--cap", "25%"), "there is none"),
+        (("--over", "ort", "--over", "ort", "--foreground", "60", "--cap", "half"), "--cap is a share"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tiny_onnx: Path, argv: tuple[str, ...], said: str) -> None:

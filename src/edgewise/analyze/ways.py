@@ -33,6 +33,12 @@ def run(evidence: Evidence) -> Section:
     return Section(TITLE, COLUMNS, tuple(rows), tuple(findings))
 
 
+def capped(ways: Ways) -> Section:
+    columns = (Column("placement"), Column("cap", "share"), Column("per_s", "rate"), Column("dropped", "share"))
+    rows = tuple((str(each.placement), each.cap, each.per_s, each.dropped) for each in ways.capped)
+    return Section("At work for a share of the time", columns, rows)
+
+
 def _groups(ways: Ways) -> list[tuple[str, int]]:
     return list(dict.fromkeys((way.use, way.competing) for way in ways.ways))
 

@@ -17,6 +17,7 @@ def run(
     foreground: Annotated[
         float | None, "also count the deadlines a task at so many hertz misses beside each way"
     ] = None,
+    cap: Annotated[tuple[str, ...], "... and beside the best way, kept from running more than this share: 25%"] = (),
     starts: Annotated[int, "fresh sets of processes; the interval is over these"] = 3,
     rounds: Annotated[int, "turns each way takes per set of processes"] = 20,
     output: Annotated[str | None, "write the best way as a plan that `edgewise run` executes"] = None,
@@ -61,6 +62,8 @@ def run(
         raise InputError(f"an interval needs at least two sets of processes, found --starts {starts}")
     if foreground is not None and not 1 <= foreground <= 1000:
         raise InputError(f"--foreground is a rate from 1 to 1000 hertz, found {foreground}")
+    if cap and foreground is None:
+        raise InputError("--cap shows what a foreground task gains by it, and there is none", "--foreground 60")
     if output is not None and use == "both":
         raise InputError("a plan is for one use", "--use latency, or --use throughput")
     beside = parse_contention(contention)
@@ -71,6 +74,7 @@ def run(
         contention=beside.kind,
         cores=beside.cores,
         foreground_hz=foreground,
+        caps=tuple(_share(text) for text in cap),
         starts=starts,
         rounds=rounds,
     )
@@ -100,9 +104,21 @@ def run(
     out = terminal.console(sys.stdout)
     out.print(f"{found.ways.label} on {wanted.machine.label}\n", markup=False)
     terminal.draw(section, out, keep=("placement", "verdict"))
+    if found.ways.capped:
+        out.print()
+        terminal.draw(analysis.capped(found.ways), out)
     if written is not None:
         out.print(f"\nWrote {output}; run it: edgewise run {output}", markup=False)
     return 0
+
+
+def _share(text: str) -> float:
+    from ..core.errors import InputError
+
+    match = re.fullmatch(r"([0-9]{1,3})%", text.strip())
+    if not match or not 1 <= int(match[1]) <= 100:
+        raise InputError(f"--cap is a share from 1% to 100%, found {text!r}", "--cap 25% --cap 50%")
+    return int(match[1]) / 100
 
 
 def _loads(text: str) -> tuple[int, ...]:

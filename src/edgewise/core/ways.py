@@ -35,6 +35,16 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
+class Capped:
+    """A placement kept from running more than a share of the time, and what it and a foreground task had of that."""
+
+    placement: Placement
+    cap: float
+    per_s: float
+    dropped: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Ways:
     """`idle_dropped` is the share of deadlines the foreground task misses with nothing beside it."""
 
@@ -44,6 +54,7 @@ class Ways:
     over: tuple[str, ...]
     ways: tuple[Way, ...]
     idle_dropped: float | None = None
+    capped: tuple[Capped, ...] = ()
 
     @property
     def key(self) -> str:

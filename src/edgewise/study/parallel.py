@@ -12,7 +12,7 @@ from ..core import stats
 from ..core.errors import EdgewiseError, InputError
 from ..core.records import to_json
 from ..core.types import Contention, Failure, Measurement, Part, Placement, Result, Scenario, Target
-from ..core.ways import Use, Way, Ways
+from ..core.ways import Capped, Use, Way, Ways, chosen
 from ..measure import isolate
 from ..measure.cell import Cell, Session, run_cell
 from ..measure.contend import competing
@@ -31,6 +31,8 @@ _LOOK = Scenario(min_runs=10, min_s=0.3, max_s=1.5)
 _LONG_ROUND_NS = 300_000_000
 _LONG_ROUNDS = 8
 _FOREGROUND_S = 4.0
+# What is kept from running all the time runs for so long and then pauses: about the period of what it disturbs.
+_CAPPED_ROUND_NS = 10_000_000
 # Parts of a split that look at each other's numbers in memory, both at work on cores of their own.
 _EXCHANGE_NS = 5_000.0
 
@@ -49,6 +51,7 @@ class Asked:
     contention: str = "compute"
     cores: tuple[int, ...] = ()
     foreground_hz: float | None = None
+    caps: tuple[float, ...] = ()
     starts: int = 3
     rounds: int = 20
 
@@ -72,7 +75,8 @@ def explore(asked: Asked, request: Request, store: Store, tell: Tell, detail: Te
     found = [way for load in asked.loads for use in asked.uses for way in search.under(use, load)]
     idle = search.foreground(None) if asked.foreground_hz else None
     names = tuple(str(target) for target in over)
-    return Found(Ways(model.digest, model.label, request.machine.id, names, tuple(found), idle), search.cells)
+    capped = tuple(search.capped(tuple(found))) if asked.foreground_hz else ()
+    return Found(Ways(model.digest, model.label, request.machine.id, names, tuple(found), idle, capped), search.cells)
 
 
 class _Search:
@@ -157,6 +161,28 @@ class _Search:
                 self._exchanges = None
             self._looked = True
         return self._exchanges
+
+    def capped(self, found: tuple[Way, ...]) -> Iterator[Capped]:
+        """The best way without competitors, at work for only a share of the time, beside the foreground task."""
+        assert self._asked.foreground_hz is not None
+        best = chosen(found, self._asked.uses[0], self._asked.loads[0])
+        for cap in self._asked.caps if best else ():
+            assert best is not None
+            self._tell(f"{best.placement} for {cap:.0%} of the time beside a task at {self._asked.foreground_hz:g} Hz")
+            with (
+                Foreground(self._asked.foreground_hz) as task,
+                Session(self.cells[best.use, str(best.placement)]) as at,
+            ):
+                at.open()
+                at.round(warmup=True, duration_ns=_LONG_ROUND_NS)
+                task.dropped()
+                runs, begin = 0, time.perf_counter()
+                while time.perf_counter() - begin < _FOREGROUND_S:
+                    round = at.round(duration_ns=_CAPPED_ROUND_NS)
+                    runs += len(round.samples_ns)
+                    time.sleep(round.elapsed_ns / 1e9 * (1 - cap) / cap)
+                passed = time.perf_counter() - begin
+                yield Capped(best.placement, cap, runs / passed, task.dropped())
 
     def foreground(self, cell: Cell | None) -> float | None:
         """The share of deadlines that a task misses beside this, or beside nothing."""
