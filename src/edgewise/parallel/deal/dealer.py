@@ -11,9 +11,15 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+# The next chunk is with a hand before it is done with this one: it never waits to be told.
+DEPTH = 2
+# Handing over costs tens of microseconds here and there; a chunk is made to take many times that.
+LEAST_NS = 2_000_000.0
+# Frames a hand may be behind the quickest before a larger window would only hold more memory.
+MOST_SLOTS = 4096
 # Of a new observation in what a hand is expected to take: the machine's speed changes within tenths of a second.
 _FRESH = 0.2
 
@@ -73,6 +79,14 @@ class Dealer:
     def end(self) -> None:
         """The source has no more."""
         self.ended = True
+
+    def give(self, now_ns: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Chunks to whoever has room for one, the one that is free first before the others. A hand that is lost
+        meanwhile gets no more."""
+        for who in sorted(range(len(self.hands)), key=lambda place: self.hands[place].free_ns(now_ns)):
+            hand = self.hands[who]
+            while hand.alive and len(hand.held) < DEPTH and (chunk := self.take(who, now_ns)):
+                yield who, chunk
 
     def take(self, who: int, now_ns: int) -> tuple[int, ...]:
         """The next chunk of a hand, which it holds from now on; none where it had better wait."""
@@ -139,6 +153,25 @@ class Dealer:
         """The earliest moment at which all that waits can be done."""
         hands = [(hand.free_ns(now_ns), hand.frame_ns) for hand in self.hands if hand.alive]
         return burst_ns(len(self._waiting), hands)
+
+
+class Line:
+    """How long frames take to come out: from when one and all before it were begun until it comes out."""
+
+    def __init__(self) -> None:
+        self._begun: dict[int, int] = {}
+        # When the last of the frames up to the one that comes out next had been begun.
+        self._line_ns = 0
+
+    def worked(self, chunk: Sequence[int], began_ns: int, ended_ns: int) -> None:
+        """Of a chunk only the whole is known: its frames are taken to have been begun one after the other."""
+        for place, number in enumerate(chunk):
+            self._begun[number] = began_ns + (ended_ns - began_ns) * place // len(chunk)
+
+    def delay_ns(self, number: int, now_ns: int) -> int:
+        """Of the frame that comes out now; to be asked in order."""
+        self._line_ns = max(self._line_ns, self._begun.pop(number))
+        return now_ns - self._line_ns
 
 
 def burst_ns(frames: int, hands: Sequence[tuple[float, float]]) -> float:
