@@ -8,9 +8,9 @@ from ._values import Sentences, Values, number
 
 def _together(v: Values) -> str:
     return (
-        f"{format.cell(v['per_s'], 'rate')} together, {format.cell(v['gain'], 'ratio')} the best alone "
-        f"({v['best']}) and {format.percent(number(v['efficiency']))} of what its components deliver one at a time, added "
-        f"up; {v['frames']:,} frames take {format.cell(v['makespan'], 'ratio')} the least they could beside each other"
+        f"{format.cell(v['per_s'], 'rate')} together, {format.cell(v['gain'], 'ratio')} the best alone ({v['best']}) "
+        f"and {format.percent(number(v['efficiency']))} of what its components deliver one at a time, added up; "
+        f"{v['frames']:,} frames take {format.cell(v['makespan'], 'ratio')} the least they could beside each other"
     )
 
 
