@@ -88,11 +88,13 @@ def forecast(soc: Soc, network: str, over: Sequence[str], fit: Fitted, terms: Te
 
 
 def without_each(whole: Forecast, soc: Soc, fit: Fitted, terms: Terms) -> dict[str, Forecast]:
-    """The same with one component left out, for each of them that can be."""
+    """The same with one component left out, for each of them that can be: of the others one must outlive the stream."""
     found = {}
     for name in whole.over if len(whole.over) > 1 else ():
         others = tuple(change for change in terms.changes if change.component != name)
         rest = [other for other in whole.over if other != name]
+        if set(rest) <= {change.component for change in others if change.dies_ns is not None}:
+            continue
         found[name] = forecast(soc, whole.network, rest, fit, Terms(terms.frames, terms.jitter, terms.seed, others))
     return found
 
