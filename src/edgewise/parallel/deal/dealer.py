@@ -191,9 +191,10 @@ def burst_ns(frames: int, hands: Sequence[tuple[float, float]]) -> float:
     return high
 
 
-def enough(hands: Sequence[Hand], depth: int = 4) -> int:
+def enough(hands: Sequence[Hand], depth: int = 6) -> int:
     """A window in which no hand waits for another: all that the quick ones finish while the slowest works off `depth`
-    chunks, which is two that it holds and as much again for when it is slower than expected."""
+    chunks, which is two that it holds, each three times as long as expected: that is what a CPU that feeds two others
+    may come to. In a smaller one it cannot be given frames as far ahead as it would have to be."""
     slowest = max(hand.service_ns for hand in hands)
     return sum(hand.chunk * (math.ceil(depth * slowest / hand.service_ns) + 1) for hand in hands)
 
