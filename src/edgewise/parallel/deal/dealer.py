@@ -22,6 +22,8 @@ LEAST_NS = 2_000_000.0
 MOST_SLOTS = 4096
 # Of a new observation in what a hand is expected to take: the machine's speed changes within tenths of a second.
 _FRESH = 0.2
+# Of a frame: a hand this near to the end of one is done with it.
+_EXACT = 1e-9
 
 
 @dataclass(slots=True)
@@ -96,8 +98,8 @@ class Dealer:
         count = min(hand.chunk, len(self._waiting))
         free_ns = hand.free_ns(now_ns)
         if self.ended:
-            # A nanosecond more, for what bisection leaves.
-            latest_ns = self._over_ns(now_ns) + 1
+            # A little more, for what bisection leaves: were the last frame refused to everybody, it would stay.
+            latest_ns = self._over_ns(now_ns) + 1 + 2 * _EXACT * hand.frame_ns
             while count and free_ns + count * hand.frame_ns > latest_ns:
                 count -= 1
             if not count:
@@ -183,7 +185,7 @@ def burst_ns(frames: int, hands: Sequence[tuple[float, float]]) -> float:
     high = min(free + frames * each for free, each in hands)
 
     def done(at: float) -> int:
-        return sum(max(0, math.floor((at - free) / each + 1e-9)) for free, each in hands)
+        return sum(max(0, math.floor((at - free) / each + _EXACT)) for free, each in hands)
 
     # Ends where no float lies between: some sixty steps.
     while low < (middle := (low + high) / 2) < high:
