@@ -237,6 +237,41 @@ def test_predictions_are_as_far_off_as_the_guide_says() -> None:
     assert max(abs(math.expm1(error)) for error in errors[DEFAULT]) == pytest.approx(0.134, abs=0.001)
 
 
+def test_a_number_of_one_chip_serves_the_other_as_well_as_the_guide_says() -> None:
+    exynos, kirin = map(socs.named, CHIPS)
+    errors = []
+    for of, on in ((exynos, kirin), (kirin, exynos)):
+        value = fitted(of, FEEDING).value
+        predicted = [steady(on, on.network(said.network), said.over, FEEDING, value) for said in on.published]
+        errors += [abs(p / said.per_s - 1) for p, said in zip(predicted, on.published, strict=True)]
+    assert sum(errors) / 14 == pytest.approx(0.060, abs=0.001)
+    assert max(errors) == pytest.approx(0.132, abs=0.001)
+
+
+@pytest.mark.slow
+def test_choosing_the_model_without_a_case_predicts_it_as_well_as_the_guide_says() -> None:
+    """The model in use was chosen by the same cases it is judged by: so the choice is made anew without each."""
+    every = [(chip, said) for chip in map(socs.named, CHIPS) for said in chip.published]
+    kept: dict[tuple[str, frozenset[int]], float] = {}
+
+    def ratio(name: str, place: int, out: frozenset[int]) -> float:
+        chip, said = every[place]
+        used = frozenset(n for n, each in enumerate(every) if each[0] is chip and n not in out)
+        if (name, used) not in kept:
+            kept[name, used] = fit([every[n] for n in sorted(used)], MODELS[name])
+        return steady(chip, chip.network(said.network), said.over, MODELS[name], kept[name, used]) / said.per_s
+
+    errors, chosen = [], []
+    for place in range(len(every)):
+        rest = [other for other in range(len(every)) if other != place]
+        loss = {name: sum(math.log(ratio(name, n, frozenset({place, n}))) ** 2 for n in rest) for name in MODELS}
+        chosen.append(min(loss, key=lambda name: loss[name]))
+        errors.append(abs(ratio(chosen[-1], place, frozenset({place})) - 1))
+    assert chosen.count(DEFAULT) == 13
+    assert sum(errors) / 14 == pytest.approx(0.068, abs=0.001)
+    assert max(errors) == pytest.approx(0.160, abs=0.001)
+
+
 def test_a_simulated_chip_does_what_its_steady_state_says() -> None:
     for chip in map(socs.named, CHIPS):
         number = fitted(chip, FEEDING)

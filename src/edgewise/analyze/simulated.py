@@ -228,6 +228,12 @@ def _errors(forecasts: Sequence[Forecast]) -> Iterator[Finding]:
     errors = [abs(each.error) for each in known if each.error is not None]
     without = [abs(each.error_without) for each in known if each.error_without is not None]
     plain = [abs(sum(each.per_s_alone) / each.published.per_s - 1) for each in known if each.published]
+    shares = [
+        abs(each.streamed.share(who) - each.published.shares[name])
+        for each in known
+        for who, name in enumerate(each.over)
+        if each.published and each.published.shares and name in each.published.shares
+    ]
     if errors and without:
         yield Finding(
             "sim_errors",
@@ -241,5 +247,6 @@ def _errors(forecasts: Sequence[Forecast]) -> Iterator[Finding]:
                 ("most_without", max(without)),
                 ("mean_added", fmean(plain)),
                 ("most_added", max(plain)),
+                ("share_points", fmean(shares) if shares else None),
             ),
         )

@@ -80,6 +80,8 @@ def run(
     if without:
         out.print()
         terminal.draw(sections[1], out, keep=("components",))
+    if chip.notes:
+        out.print()
     for note in chip.notes:
         out.print(note, style="dim", markup=False)
 

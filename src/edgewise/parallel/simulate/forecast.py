@@ -50,12 +50,14 @@ class Forecast:
 
     @property
     def error(self) -> float | None:
-        """Of the prediction, over what was published."""
-        return self.streamed.per_s / self.published.per_s - 1 if self.published else None
+        """Of the prediction, over what was published; what was published is of long streams."""
+        if self.published is None or not self.streamed.settled:
+            return None
+        return self.streamed.per_s / self.published.per_s - 1
 
     @property
     def error_without(self) -> float | None:
-        if self.published is None or self.per_s_without is None:
+        if self.published is None or self.per_s_without is None or not self.streamed.settled:
             return None
         return self.per_s_without / self.published.per_s - 1
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from ...core.errors import InputError
 from ..deal.dealer import LEAST_NS, MOST_SLOTS, Dealer, Hand, Line, burst_ns, chunks, enough
 
+# What a minute or two suffices for.
+_MOST_FRAMES = 1_000_000
 # Given the frames per second each would do now if it were alone (0: it does nothing), the part of it that remains.
 Contention = Callable[[Sequence[float]], Sequence[float]]
 
@@ -70,6 +72,11 @@ class Streamed:
     def per_s(self) -> float:
         return self.frames * 1e9 / self.elapsed_ns
 
+    @property
+    def settled(self) -> bool:
+        """Long enough for its beginning and its end to matter little."""
+        return self.frames > 4 * self.window
+
     def share(self, who: int) -> float:
         return self.workers[who].frames / self.frames
 
@@ -78,7 +85,7 @@ class Streamed:
 
     def delay_ns(self, quantile: float) -> int:
         """Of the frames after the first two windows, where there are as many: by then it is known who is how quick."""
-        begun = 2 * self.window if len(self.delays_ns) > 4 * self.window else 0
+        begun = 2 * self.window if self.settled else 0
         ordered = sorted(self.delays_ns[begun:])
         return ordered[min(len(ordered) - 1, math.ceil(quantile * len(ordered)) - 1)]
 
@@ -95,8 +102,8 @@ def simulate(
     mean."""
     if not workers:
         raise InputError("a stream needs somebody to work on it, found no worker")
-    if frames < 1:
-        raise InputError(f"a stream has at least one frame, found {frames}")
+    if not 1 <= frames <= _MOST_FRAMES:
+        raise InputError(f"a stream to simulate has from 1 to {_MOST_FRAMES:,} frames, found {frames:,}")
     if not (math.isfinite(jitter) and 0 <= jitter <= 2):
         raise InputError(f"jitter is a standard deviation over a mean, from 0 to 2, found {jitter}")
     return _Run(workers, frames, jitter, random.Random(seed), contention).go()
@@ -139,7 +146,7 @@ class _Run:
                 self._begin(who)
             if not any(self._jobs):
                 raise InputError(
-                    f"nobody is left after {len(self._delays_ns)} of {self._frames} frames: every worker dies"
+                    f"nobody is left after {len(self._delays_ns)} of {self._frames} frames: every worker has died"
                 )
             self._pass()
             for who, job in enumerate(self._jobs):

@@ -6,11 +6,15 @@ from .. import format
 from ._values import Sentences, Values, number
 
 
+def _frames(v: Values) -> str:
+    return "1 frame takes" if v["frames"] == 1 else f"{v['frames']:,} frames take"
+
+
 def _together(v: Values) -> str:
     return (
         f"{format.cell(v['per_s'], 'rate')} together, {format.cell(v['gain'], 'ratio')} the best alone ({v['best']}) "
         f"and {format.percent(number(v['efficiency']))} of what its components deliver one at a time, added up; "
-        f"{v['frames']:,} frames take {format.cell(v['makespan'], 'ratio')} the least they could beside each other"
+        f"{_frames(v)} {format.cell(v['makespan'], 'ratio')} the least they could beside each other"
     )
 
 
@@ -38,12 +42,16 @@ def _fitted(v: Values) -> str:
 
 
 def _errors(v: Values) -> str:
+    shares = ""
+    if v["share_points"] is not None:
+        points = format.figures(number(v["share_points"]) * 100, 2)
+        shares = f"; where shares of frames were published, each is off by {points} points in the mean"
     return (
         f"{v['cases']} predictions are off by {format.percent(number(v['mean']))} in the mean and "
         f"{format.percent(number(v['most']))} at most; each made without its own figure, by "
         f"{format.percent(number(v['mean_without']))} and {format.percent(number(v['most_without']))}; adding up what "
         f"components do alone, by {format.percent(number(v['mean_added']))} and "
-        f"{format.percent(number(v['most_added']))}"
+        f"{format.percent(number(v['most_added']))}{shares}"
     )
 
 
@@ -90,7 +98,7 @@ SENTENCES: Sentences = {
     "sim_spare": (lambda v: f"{v['component']} adds next to nothing, {_off(v['added'])}: {_delays(v)}", None),
     "sim_choice": (
         lambda v: (
-            f"of {v['ways']} ways, {v['components']} do the most: {format.cell(v['per_s'], 'rate')}; next is "
+            f"the best of {v['ways']} choices is {v['components']}: {format.cell(v['per_s'], 'rate')}; next is "
             f"{v['next']}, {format.cell(v['next_per_s'], 'rate')}"
         ),
         None,
