@@ -331,6 +331,7 @@ def test_a_file_gives_times_or_rates() -> None:
             "[components.gpu]: clock_hz is text ('fast'), expected a number",
         ),
         ("gpu = 40", "gpu = 0", "[networks.mine], per_s: gpu is a whole number (0), expected a number above 0"),
+        ("gpu = 40", "gpu = 1e300", "[networks.mine]: gpu does 1e+300 frames per second, expected from 1e-06 to 1e+09"),
         ("gpu = 40", "gpu = true", "per_s: gpu is true or false (True), expected a number"),
         ("gpu = 40", "npu = 40", "[networks.mine], per_s has an unknown key 'npu'"),
         ("per_s = {", "frame_ms = { gpu = 1 }\nper_s = {", "[networks.mine] has both of per_s and frame_ms"),
@@ -358,7 +359,7 @@ def test_what_is_wrong_with_a_file_is_named(wrong: str, by: str, says: str) -> N
         ('network = "other"\nover = ["little", "gpu"]\nper_s = 1', "[[published]] 1: unknown network 'other'"),
         ('network = "mine"\nover = ["gpu"]\nper_s = 1', "expected at least two components"),
         ('network = "mine"\nover = ["gpu", "npu"]\nper_s = 1', "'npu' in over has no figure for mine"),
-        ('network = "mine"\nover = ["gpu", "little"]', "per_s is missing, expected a number above 0"),
+        ('network = "mine"\nover = ["gpu", "little"]', "per_s is missing, expected a number from 1e-06 to 1e+09"),
         ('network = "mine"\nover = ["gpu", "little"]\nper_s = 1\nshares = { npu = 1 }', "unknown key 'npu'"),
     ],
 )

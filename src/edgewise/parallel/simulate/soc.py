@@ -16,6 +16,9 @@ from ...core.tables import Table, near, shown
 from .contention import KINDS
 
 _HINT = "edgewise simulate"
+# A frame in eleven days, and one in a nanosecond.
+_LEAST_PER_S, _MOST_PER_S = 1e-6, 1e9
+_RANGE = f"from {_LEAST_PER_S:g} to {_MOST_PER_S:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +197,9 @@ def _network(name: str, table: Table, components: Sequence[str]) -> Network:
         per_s = _figures(table, "per_s", components)
     else:
         per_s = {who: 1e3 / ms for who, ms in _figures(table, "frame_ms", components).items()}
+    for who, rate in per_s.items():
+        if not _LEAST_PER_S <= rate <= _MOST_PER_S:
+            raise InputError(f"{table.where}: {who} does {rate:g} frames per second, expected {_RANGE}")
     return Network(name, table.text("source") or "", per_s)
 
 
@@ -206,7 +212,7 @@ def _published(table: Table, networks: dict[str, Network]) -> Published:
             raise InputError(f"{table.where}: {each!r} in over has no figure for {name}; {near(each, able)}")
     if len(over) < 2:
         raise table.wrong("over", "at least two components")
-    if table.number("per_s", 0.0) <= 0:
-        raise table.wrong("per_s", "a number above 0")
+    if not _LEAST_PER_S <= table.number("per_s", 0.0) <= _MOST_PER_S:
+        raise table.wrong("per_s", f"a number {_RANGE}")
     shares = _figures(table, "shares", over) if "shares" in table else None
     return Published(name, over, table.number("per_s", 0.0), table.text("source") or "", shares)
