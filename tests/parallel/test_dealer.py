@@ -120,6 +120,14 @@ def test_of_two_a_burst_takes_a_tenth_longer_at_most(frame_ms: tuple[float, ...]
     assert out[-1][1] <= 1.1 * burst_ns(frames, [(0.0, ms * MS) for ms in frame_ms]) + 1
 
 
+@pytest.mark.parametrize("seconds", [0.4, 1.1, 7, 60, 5000])
+@pytest.mark.parametrize("frames", [1, 2, 7])
+def test_frames_that_take_seconds_are_not_refused_at_the_end(seconds: float, frames: int) -> None:
+    for hands in ((seconds,), (seconds, 2.7 * seconds)):
+        out, _ = deal([each * 1e3 for each in hands], frames)
+        assert [frame for frame, _ in out] == list(range(frames))
+
+
 def test_a_burst_shorter_than_a_slow_hand_needs_goes_without_it() -> None:
     _, worked = deal((1, 100), 20)
     assert {who for who, _, _ in worked} == {0}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from edgewise.core.errors import InputError
+from edgewise.core.tables import Table
 from edgewise.core.text import parse_placement
 from edgewise.engines.coreml import units
 from edgewise.study import protocol
 from edgewise.study.protocol import Protocol, from_study, named, names
-from edgewise.study.tables import Table
 
 
 def _own(**content: object) -> Protocol:

@@ -3,7 +3,7 @@
 Every layer above `engines` is tested on it, deterministically and fast. With `over=ENGINE` it runs another engine
 and adds the same faults to it. Options:
 
-    latency=2ms          time per run; several, as 1ms+2ms+5ms, take turns run by run
+    latency=2ms          time per run, with `over` the least it takes; several, as 1ms+2ms+5ms, take turns run by run
     jitter=0.1           relative, seeded
     slow=0.03            fraction of each run's time added after it
     every=1s             ... for so long, and then not for so long, by the machine's clock
@@ -106,7 +106,8 @@ def _nanoseconds(text: str) -> int:
 class Null:
     def __init__(self, model: Model, target: Target) -> None:
         self._model = model
-        self._latencies = cycle([_nanoseconds(t) for t in (target.option("latency") or "100us").split("+")])
+        usual = "0ns" if target.option("over") else "100us"
+        self._latencies = cycle([_nanoseconds(t) for t in (target.option("latency") or usual).split("+")])
         self._jitter = float(target.option("jitter") or 0)
         self._slow = float(target.option("slow") or 0)
         every = target.option("every")
@@ -152,11 +153,10 @@ class Null:
         outputs = self._inner.run(feeds) if self._inner else self._zeros(feeds)
         if self._wrong:
             outputs = {name: array[..., ::-1] if array.ndim else array + 1 for name, array in outputs.items()}
+        took = time.perf_counter_ns() - begin
+        wait = next(self._latencies) * (1 + self._slow_now()) * (1 + self._jitter * self._random.gauss(0, 1)) - took
         if self._inner:
-            wait = (time.perf_counter_ns() - begin) * self._slow_now()
-        else:
-            wait = next(self._latencies) * (1 + self._slow_now()) * (1 + self._jitter * self._random.gauss(0, 1))
-            wait -= time.perf_counter_ns() - begin
+            wait = max(took * self._slow_now(), wait)
         deadline = time.perf_counter_ns() + wait
         if self._sleeps and wait > 0:
             time.sleep(wait / 1e9)

@@ -9,9 +9,9 @@ from importlib.resources import files
 from typing import Any
 
 from ..core.errors import EdgewiseError, InputError
+from ..core.tables import Table, near
 from ..core.text import parse_call, parse_placement, parse_scenario
 from ..core.types import DEFAULT_MIN_S, INPUT_KINDS, Scenario
-from .tables import Table, near
 
 DEFAULT = "edgewise"
 # What a protocol reports of a cell, and the column of the summary that has it.

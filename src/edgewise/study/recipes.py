@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ..core.errors import EdgewiseError, InputError, StoreError
+from ..core.tables import near
 from ..core.text import parse_recipe
 from ..core.types import Machine, Model, Recipe, Step
 from .prepare import Limits, quantized
-from .tables import near
 
 # The model as it is, among others that something is made of.
 AS_IT_IS = "none"

@@ -12,6 +12,7 @@ from typing import TypeVar
 from .. import zoo
 from ..core import registry
 from ..core.errors import EdgewiseError, InputError
+from ..core.tables import Table, near
 from ..core.text import parse_duration, parse_placement
 from ..core.types import PRECISIONS, Placement, Recipe, Scenario
 from ..data import built_in
@@ -20,7 +21,6 @@ from . import protocol as protocols
 from . import recipes
 from .prepare import expand
 from .protocol import Protocol
-from .tables import Table, near
 
 KEYS = (
     "name",

@@ -11,11 +11,21 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+# Handing over costs tens of microseconds here and there; a chunk is made to take several times that. More would hold
+# back the first frames of a chunk until its last is done.
+_LEAST_NS = 250_000.0
+# While frames are copied and others are dealt to, a hand works on what it holds.
+_AHEAD_NS = 2_000_000.0
+_DEEPEST = 8
+# Frames a hand may be behind the quickest before a larger window would only hold more memory.
+MOST_SLOTS = 4096
 # Of a new observation in what a hand is expected to take: the machine's speed changes within tenths of a second.
 _FRESH = 0.2
+# Of a frame: a hand this near to the end of one is done with it.
+_EXACT = 1e-9
 
 
 @dataclass(slots=True)
@@ -76,6 +86,15 @@ class Dealer:
         """The source has no more."""
         self.ended = True
 
+    def give(self, now_ns: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Chunks to whoever has room for one, the one that is free first before the others. A hand that is lost
+        meanwhile gets no more."""
+        room = [who for who, hand in enumerate(self.hands) if hand.alive and len(hand.held) < hand.depth]
+        for who in sorted(room, key=lambda place: self.hands[place].free_ns(now_ns)):
+            hand = self.hands[who]
+            while hand.alive and len(hand.held) < hand.depth and (chunk := self.take(who, now_ns)):
+                yield who, chunk
+
     def take(self, who: int, now_ns: int) -> tuple[int, ...]:
         """The next chunk of a hand, which it holds from now on; none where it had better wait."""
         hand = self.hands[who]
@@ -84,8 +103,8 @@ class Dealer:
         count = min(hand.chunk, len(self._waiting))
         free_ns = hand.free_ns(now_ns)
         if self.ended:
-            # A nanosecond more, for what bisection leaves.
-            latest_ns = self._over_ns(now_ns) + 1
+            # A little more, for what bisection leaves: were the last frame refused to everybody, it would stay.
+            latest_ns = self._over_ns(now_ns) + 1 + 2 * _EXACT * hand.frame_ns
             while count and free_ns + count * hand.frame_ns > latest_ns:
                 count -= 1
             if not count:
@@ -143,6 +162,25 @@ class Dealer:
         return burst_ns(len(self._waiting), hands)
 
 
+class Line:
+    """How long frames take to come out: from when one and all before it were begun until it comes out."""
+
+    def __init__(self) -> None:
+        self._begun: dict[int, int] = {}
+        # When the last of the frames up to the one that comes out next had been begun.
+        self._line_ns = 0
+
+    def worked(self, chunk: Sequence[int], began_ns: int, ended_ns: int) -> None:
+        """Of a chunk only the whole is known: its frames are taken to have been begun one after the other."""
+        for place, number in enumerate(chunk):
+            self._begun[number] = began_ns + (ended_ns - began_ns) * place // len(chunk)
+
+    def delay_ns(self, number: int, now_ns: int) -> int:
+        """Of the frame that comes out now; to be asked in order."""
+        self._line_ns = max(self._line_ns, self._begun.pop(number))
+        return now_ns - self._line_ns
+
+
 def burst_ns(frames: int, hands: Sequence[tuple[float, float]]) -> float:
     """The earliest moment at which `frames` can be done by hands that are free at a time and take so long for each:
     no order of dealing is quicker, so it is also the bound a schedule is held against."""
@@ -152,7 +190,7 @@ def burst_ns(frames: int, hands: Sequence[tuple[float, float]]) -> float:
     high = min(free + frames * each for free, each in hands)
 
     def done(at: float) -> int:
-        return sum(max(0, math.floor((at - free) / each + 1e-9)) for free, each in hands)
+        return sum(max(0, math.floor((at - free) / each + _EXACT)) for free, each in hands)
 
     # Ends where no float lies between: some sixty steps.
     while low < (middle := (low + high) / 2) < high:
@@ -160,17 +198,21 @@ def burst_ns(frames: int, hands: Sequence[tuple[float, float]]) -> float:
     return high
 
 
-def enough(hands: Sequence[Hand], depth: int = 4) -> int:
+def enough(hands: Sequence[Hand], depth: int = 6) -> int:
     """A window in which no hand waits for another: all that the quick ones finish while the slowest works off `depth`
-    chunks, which is two that it holds and as much again for when it is slower than expected."""
+    chunks, which is two that it holds, each three times as long as expected: that is what a CPU that feeds two others
+    may come to. In a smaller one it cannot be given frames as far ahead as it would have to be."""
     slowest = max(hand.service_ns for hand in hands)
     return sum(hand.chunk * (math.ceil(depth * slowest / hand.service_ns) + 1) for hand in hands)
 
 
-def depths(service_ns: Sequence[float], ahead_ns: float, most: int = 8) -> list[int]:
-    """How many chunks each may hold so that there are `ahead_ns` until it has nothing to do, whoever else is dealt to
-    meanwhile; two at least."""
-    return [min(most, max(2, 1 + math.ceil(ahead_ns / each))) for each in service_ns]
+def hands_for(frame_ns: Sequence[float]) -> list[Hand]:
+    """Hands that take so long for a frame: each with chunks worth handing over, and as many of them as it takes not to
+    run out while others are dealt to; two at least, so that it never waits to be told."""
+    found = [Hand(chunk, each) for chunk, each in zip(chunks(frame_ns, _LEAST_NS), frame_ns, strict=True)]
+    for hand in found:
+        hand.depth = min(_DEEPEST, max(2, 1 + math.ceil(_AHEAD_NS / hand.service_ns)))
+    return found
 
 
 def chunks(frame_ns: Sequence[float], least_ns: float) -> list[int]:

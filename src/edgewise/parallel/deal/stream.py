@@ -14,16 +14,9 @@ from ...core.protocols import Array, Feeds, Outputs
 from ...core.types import Model, Placement, Ran
 from ..memory import Slots, create, fill
 from ..process import PartProcess
-from .dealer import Dealer, Hand, chunks, depths
+from .dealer import MOST_SLOTS, Dealer, Hand, Line, hands_for
 
-# Handing over costs tens of microseconds here and there; a chunk is made to take several times that. More would hold
-# back the first frames of a chunk until its last is done.
-_LEAST_NS = 250_000.0
-# While frames are copied and others are dealt to, a process works on what it holds.
-_AHEAD_NS = 2_000_000.0
 _TIMEOUT_S = 120.0
-# Frames a hand may be behind the quickest before a larger window would only hold more memory.
-_MOST_SLOTS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +46,8 @@ class Deal:
             for part in self.parts:
                 part.opened(timeout_s)
             self._check()
-            frame_ns = [part.frame_ns for part in self.parts]
-            self._chunks = chunks(frame_ns, _LEAST_NS)
             self._alive = [True] * len(self.parts)
-            window = min(_MOST_SLOTS, Dealer(self.hands()).window)
+            window = min(MOST_SLOTS, Dealer(self.hands()).window)
             self.inputs = Slots(self._fds[0], self.parts[0].inputs, window, grow=True)
             self.outputs = Slots(self._fds[1], self.parts[0].outputs, window, grow=True)
             for part in self.parts:
@@ -66,9 +57,8 @@ class Deal:
             raise
 
     def hands(self) -> list[Hand]:
-        frame_ns = [part.frame_ns for part in self.parts]
-        service_ns = [chunk * each for chunk, each in zip(self._chunks, frame_ns, strict=True)]
-        return [Hand(*each) for each in zip(self._chunks, frame_ns, depths(service_ns, _AHEAD_NS), strict=True)]
+        """As a stream begins with them."""
+        return hands_for([part.frame_ns for part in self.parts])
 
     def _check(self) -> None:
         first = self.parts[0]
@@ -137,9 +127,7 @@ class _Stream:
             if not alive:
                 self._dealer.lose(who)
         self._who: dict[int, int] = {}
-        self._begun: dict[int, int] = {}
-        # When the last of the frames up to the one that comes out next had been begun.
-        self._line_ns = 0
+        self._line = Line()
 
     def go(self) -> Iterator[Delivered]:
         dealer, deal = self._dealer, self._deal
@@ -184,19 +172,15 @@ class _Stream:
             dealer.add()
 
     def _give(self) -> None:
-        """Chunks to whoever has room for one, the one that is free first before the others."""
+        """What the dealer gives goes to the processes; one that cannot be reached is lost."""
         dealer, deal = self._dealer, self._deal
-        now = time.perf_counter_ns()
-        room = [who for who, hand in enumerate(dealer.hands) if hand.alive and len(hand.held) < hand.depth]
-        for who in sorted(room, key=lambda place: dealer.hands[place].free_ns(now)):
-            hand = dealer.hands[who]
-            while hand.alive and len(hand.held) < hand.depth and (chunk := dealer.take(who, now)):
-                for number in chunk:
-                    self._who[number] = who
-                try:
-                    deal.parts[who].give([number % len(deal.inputs) for number in chunk])
-                except EngineFailure as error:
-                    self._lose(who, error)
+        for who, chunk in dealer.give(time.perf_counter_ns()):
+            for number in chunk:
+                self._who[number] = who
+            try:
+                deal.parts[who].give([number % len(deal.inputs) for number in chunk])
+            except EngineFailure as error:
+                self._lose(who, error)
 
     def _answers(self, who: int) -> Iterator[Delivered]:
         deal, dealer = self._deal, self._dealer
@@ -206,12 +190,9 @@ class _Stream:
             self._lose(who, error)
             return
         for began, ended in answers:
-            chunk = dealer.hands[who].held[0]
-            for place, number in enumerate(chunk):
-                self._begun[number] = began + (ended - began) * place // len(chunk)
+            self._line.worked(dealer.hands[who].held[0], began, ended)
             for number in dealer.finish(who, ended):
-                self._line_ns = max(self._line_ns, self._begun.pop(number))
-                delay = time.perf_counter_ns() - self._line_ns
+                delay = self._line.delay_ns(number, time.perf_counter_ns())
                 yield Delivered(number, self._who.pop(number), delay, deal.outputs[number % len(deal.outputs)])
 
     def _lose(self, who: int, error: EdgewiseError) -> None:
