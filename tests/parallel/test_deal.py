@@ -106,7 +106,7 @@ def test_faults_of_an_engine_cost_the_stream_nothing(
     expected: list[np.ndarray],
     fault: str,  # type: ignore[type-arg]
 ) -> None:
-    stream = deal(FAST, SLOW.replace("{", "{at=9," + fault + ","), timeout_s=3.0)
+    stream = deal(FAST, SLOW.replace("{", "{at=9," + fault + ","), timeout_s=8.0)
     check(model, stream, expected)
     assert len(stream.lost) == 1
 
