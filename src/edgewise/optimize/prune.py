@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +12,9 @@ import numpy as np
 from ..core.types import Tensor
 from ..model.graph import Array, Graph, Node
 from .coupling import Coupled, Param
+
+# Engines compute channels in blocks of this many: a block that is not full costs as much as one that is.
+_BLOCK = 8
 
 
 def prune(graph: Graph, classes: Iterable[Coupled]) -> Graph:
@@ -92,3 +95,39 @@ def sparsity(graph: Graph, pruned: Graph) -> float:
         return sum(math.prod(array.shape) for array in of.constants.values())
 
     return 1 - count(pruned) / max(1, count(graph))
+
+
+def weakest(graph: Graph, classes: Sequence[Coupled], ratio: float) -> list[Coupled]:
+    """Of the classes of each layer, the share `ratio` whose weights are smallest beside the others' of it; what
+    stays is a whole number of blocks, one at least."""
+    layers: dict[frozenset[tuple[str, int]], list[int]] = defaultdict(list)
+    for place, each in enumerate(classes):
+        layers[frozenset((param.name, param.axis) for param in each.params)].append(place)
+    norms = _Norms(graph)
+    found = []
+    for those in layers.values():
+        keep = max(_BLOCK, math.ceil(len(those) * (1 - ratio) / _BLOCK) * _BLOCK)
+        order = sorted(those, key=lambda place: norms.of(classes[place]))
+        found += order[: max(0, len(those) - keep)]
+    return [classes[place] for place in sorted(found)]
+
+
+class _Norms:
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._known: dict[tuple[str, int], Array] = {}
+
+    def of(self, each: Coupled) -> float:
+        """The mean over its slices of their squared norm, each beside the mean of all slices like it."""
+        total = 0.0
+        for param in each.params:
+            squares = self._squares(param.name, param.axis)
+            total += float(squares[param.index] / max(float(squares.mean()), 1e-30))
+        return total / len(each.params)
+
+    def _squares(self, name: str, axis: int) -> Array:
+        if (name, axis) not in self._known:
+            array = self._graph.constants[name].astype(np.float64)
+            others = tuple(place for place in range(array.ndim) if place != axis)
+            self._known[name, axis] = np.square(array).sum(axis=others)
+        return self._known[name, axis]

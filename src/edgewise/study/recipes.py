@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ..core.errors import EdgewiseError, InputError, StoreError
+from ..core.records import from_json, to_json
 from ..core.tables import near
 from ..core.text import parse_recipe
 from ..core.types import Machine, Model, Recipe, Step
+from ..measure import isolate
+from ..model import feeds
+from ..model.graph import fixed
+from ..optimize.apply import PASSES, options
+from . import home
 from .prepare import Limits, quantized
 
 # The model as it is, among others that something is made of.
 AS_IT_IS = "none"
-_OPTIONS = {"quantize": {"precision": ("int8",)}}
+_PRECISIONS = ("int8",)
+_NAMES = ("quantize", *PASSES)
 
 
 def parse(text: str) -> Recipe:
@@ -22,14 +30,16 @@ def parse(text: str) -> Recipe:
         return Recipe(())
     recipe = parse_recipe(text)
     for step in recipe.steps:
-        if step.name not in _OPTIONS:
-            raise InputError(f"unknown step {step.name!r}; {near(step.name, (*_OPTIONS, AS_IT_IS))}")
+        if step.name not in _NAMES:
+            raise InputError(f"unknown step {step.name!r}; {near(step.name, (*_NAMES, AS_IT_IS))}")
+        if step.name in PASSES:
+            options(step.name, dict(step.options))
+            continue
         for key, value in step.options:
-            known = _OPTIONS[step.name]
-            if key not in known:
-                raise InputError(f"{step.name} has no {key!r}; it has {', '.join(known)}")
-            if value not in known[key]:
-                raise InputError(f"{key} of {step.name} is one of {', '.join(known[key])}, found {value!r}")
+            if key != "precision":
+                raise InputError(f"{step.name} has no {key!r}; it has precision")
+            if value not in _PRECISIONS:
+                raise InputError(f"{key} of {step.name} is one of {', '.join(_PRECISIONS)}, found {value!r}")
     return recipe
 
 
@@ -58,14 +68,34 @@ def _applied(model: Model, recipe: Recipe, machine: Machine, limits: Limits, tel
     tell(f"{recipe} of {model.label}")
     found = model
     for step in recipe.steps:
-        found = _STEPS[step.name](step, found, machine, limits)
-    return replace(found, label=f"{model.label} | {recipe}")
+        found = _quantize(found, machine, limits) if step.name == "quantize" else _passed(step, found, limits)
+    return replace(found, recipe=str(recipe), parent=model.digest, label=f"{model.label} | {recipe}")
 
 
-def _quantize(step: Step, model: Model, machine: Machine, limits: Limits) -> Model:
+def _quantize(model: Model, machine: Machine, limits: Limits) -> Model:
     if model.precision == "int8":
         raise InputError("it is quantized already")
     return quantized(model, machine, limits)
 
 
-_STEPS: dict[str, Callable[[Step, Model, Machine, Limits], Model]] = {"quantize": _quantize}
+def _passed(step: Step, model: Model, limits: Limits) -> Model:
+    """What a pass makes of it: once, kept by digest."""
+    given = options(step.name, dict(step.options))
+    key = hashlib.sha256(repr((model.digest, step.name, sorted(given.items()))).encode()).hexdigest()[:24]
+    path = home.cache() / f"{key}-{step.name}.onnx"
+    if path.exists():
+        made = isolate.call("edgewise.model.load:inspect", path=str(home.used(path)))
+    else:
+        home.trim()
+        made = isolate.call(
+            "edgewise.optimize.apply:apply_file",
+            timeout_s=max(limits.timeout_s, 600.0),
+            memory_bytes=limits.memory_bytes,
+            model=to_json(fixed(model, feeds.shapes(model, 1, limits.shapes))),
+            name=step.name,
+            given=given,
+            path=str(path),
+            batched=all(t.shape and not isinstance(t.shape[0], int) for t in model.inputs),
+        )
+    found = from_json(Model, made)
+    return replace(model, digest=found.digest, path=found.path, inputs=found.inputs, outputs=found.outputs)

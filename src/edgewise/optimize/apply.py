@@ -1,0 +1,110 @@
+"""Passes on files: a model in, a model out, each pass by the name it has in a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import EdgewiseError, InputError, Unsupported
+from ..core.records import from_json
+from ..core.types import Model
+from ..model.emit import emit
+from ..model.feeds import shapes
+from ..model.graph import Graph, fixed, graph
+from ..model.load import inspect
+from .coupling import coupled
+from .prune import prune, weakest
+from .reorder import reordered
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What it does, and what its options default to; an option is a number between 0 and 1."""
+
+    apply: Callable[..., Graph]
+    options: Mapping[str, float]
+
+
+def _prune(found: Graph, *, ratio: float) -> Graph:
+    classes = coupled(found)
+    gone = weakest(found, classes, ratio)
+    if not gone:
+        raise Unsupported(
+            f"nothing can be taken out at a ratio of {ratio:g}: {len(classes)} channels are free to go, "
+            "and what stays of a layer is a multiple of 8",
+            "prune(ratio=0.5)",
+        )
+    return prune(found, gone)
+
+
+PASSES: Mapping[str, Pass] = {"prune": Pass(_prune, {"ratio": 0.3}), "reorder": Pass(reordered, {})}
+
+
+def options(name: str, given: Mapping[str, str]) -> dict[str, float]:
+    """The options of a pass as numbers; what is unknown or out of range is refused."""
+    known = PASSES[name].options
+    found = dict(known)
+    for key, text in given.items():
+        if key not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise InputError(f"{name} has no {key!r}; {has}")
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not 0 < value < 1:
+            raise InputError(f"{key} of {name} is a number between 0 and 1, found {text!r}")
+        found[key] = value
+    return found
+
+
+def apply_file(model: dict[str, Any], name: str, given: dict[str, float], path: str, batched: bool) -> Model:
+    """One pass on a model's file, written to `path`. Its input sizes must be known; the file itself is not touched.
+    `batched`: its batch was open, and stays so where what is left takes any."""
+    source = from_json(Model, model)
+    if source.precision == "int8":
+        raise Unsupported(f"{source.label} is quantized: {name} comes before quantize")
+    found = PASSES[name].apply(graph(source), **given)
+    part = Path(path).with_suffix(".part.onnx")
+    if not (batched and _written(_open(found), source.label, part) and _takes_two(part)):
+        _written(found, source.label, part)
+    part.replace(path)
+    return inspect(path)
+
+
+def _written(found: Graph, label: str, path: Path) -> bool:
+    inputs = [found.values[name] for name in found.inputs]
+    outputs = [found.values[name] for name in found.outputs]
+    path.write_bytes(emit(found.nodes, found.constants, inputs, outputs, found.opset, label).SerializeToString())
+    return True
+
+
+def _open(found: Graph) -> Graph:
+    """With an open batch: in the sizes of inputs and outputs, and where sizes were computed with a batch of one."""
+    values = {
+        name: replace(tensor, shape=("batch", *tensor.shape[1:]))
+        if tensor.shape and name in (*found.inputs, *found.outputs)
+        else tensor
+        for name, tensor in found.values.items()
+    }
+    constants = dict(found.constants)
+    for node in found.nodes:
+        shape = constants.get(node.inputs[1]) if node.operator == "Reshape" else None
+        if shape is not None and shape.size > 1 and shape[0] == 1 and not node.attributes.get("allowzero"):
+            # 0: as in what is reshaped.
+            constants[node.inputs[1]] = np.concatenate([np.zeros(1, np.int64), shape[1:]])
+    return replace(found, values=values, constants=constants)
+
+
+def _takes_two(path: Path) -> bool:
+    """Whether the sizes of a batch of two come out as such."""
+    try:
+        model = inspect(str(path))
+        two = graph(fixed(model, shapes(model, 2, {})))
+        return all((two.values[name].shape or (0,))[0] == 2 for name in two.outputs)
+    except EdgewiseError:
+        return False
