@@ -7,24 +7,18 @@ import os
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
-from ...core import registry
 from ...core.errors import EdgewiseError, EngineFailure, Unsupported
-from ...core.protocols import Array, Feeds, Outputs
+from ...core.protocols import Feeds, Outputs
 from ...core.records import to_json
-from ...core.types import Model, Placement, Ran, Target, Tensor
-from ...model import feeds as noise
-from ...model.emit import emit
-from ...model.graph import Graph, graph, written
+from ...core.types import Model, Placement, Ran
 from ..memory import create, fill
 from ..process import Child
-from .cut import Lies, Pieces, cut
+from .cut import Pieces, cut
 from .plan import Plan, plan
-from .run import Clock, Part, clock_bytes
+from .run import Clock, Part, clock_bytes, view
+from .source import source_of
 
 _TIMEOUT_S = 120.0
 
@@ -57,10 +51,11 @@ class Split:
                 f"{model.label} is quantized, and this version splits float models",
                 "deal its frames: --on 'deal(" + ", ".join(map(str, placement.targets)) + ")'",
             )
-        found, targets = graph_for(model, placement.targets, folder)
+        found = source_of(model, placement.targets, folder)
+        targets = found.targets
         shares = [part.share or 1.0 / len(placement.parts) for part in placement.parts]
-        self.plan: Plan = plan(found, [shares])
-        self.pieces: Pieces = cut(self.plan, folder)
+        self.plan: Plan = plan(found.graph, [shares], "auto")
+        self.pieces: Pieces = cut(self.plan, folder, found.blocks)
         clock_at = -(-self.pieces.shared_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
         os.ftruncate(self._fd, clock_at + clock_bytes(len(targets)))
         self._memory = mmap.mmap(self._fd, clock_at + clock_bytes(len(targets)))
@@ -84,8 +79,8 @@ class Split:
         self._own = Part(self.pieces.steps[0], targets[0], model, self._memory, self.pieces.private_bytes)
         peaks = [child.line(self._timeout_s)["peak_bytes"] for child in self._children]
         self.peak_bytes: int | None = None if None in peaks else sum(peaks)
-        self._inputs = {each.name: _view(each, self._memory) for each in self.pieces.inputs}
-        self._outputs = {each.name: _view(each, self._memory) for each in self.pieces.outputs}
+        self._inputs = {each.name: view(each, self._memory) for each in self.pieces.inputs}
+        self._outputs = {each.name: view(each, self._memory) for each in self.pieces.outputs}
 
     def run(self, feeds: Feeds) -> Outputs:
         own = self._own
@@ -139,41 +134,3 @@ class Split:
                 os.close(fd)
         self._fd, self._pipes = -1, []
         self._folder.cleanup()
-
-
-def _view(lies: Lies, memory: mmap.mmap) -> Array:
-    count = int(np.prod(lies.shape, dtype=np.int64))
-    return np.frombuffer(memory, lies.dtype, count, lies.offset).reshape(lies.shape)
-
-
-def graph_for(model: Model, targets: Sequence[Target], folder: Path) -> tuple[Graph, list[Target]]:
-    """What is cut, and the targets its pieces are loaded on: the graph as the engine has optimized it, where all parts
-    run on the same kind of target, because an engine optimizes a piece less well than the whole."""
-    first = targets[0]
-    engine = registry.find("engines", first.engine)
-    alike = {(target.engine, target.device, target.precision, target.options) for target in targets}
-    if len(alike) > 1 or not hasattr(engine, "optimized"):
-        return graph(model), list(targets)
-    path = folder / "optimized.onnx"
-    pieces = [replace(target, options=engine.optimized(model, target, str(path)).options) for target in targets]
-    return observed(str(path), model, pieces[0], folder), pieces
-
-
-def observed(path: str, model: Model, target: Target, folder: Path) -> Graph:
-    """A file whose operators no public rule knows the sizes of: it is run once, and they are looked at."""
-    inputs = {tensor.name: tensor for tensor in model.inputs}
-    bare = written(path, inputs, tuple(inputs))
-    names = [name for node in bare.nodes for name in node.outputs if name]
-    unknown = [Tensor(name, "float32", None) for name in names]
-    spy = folder / "observed.onnx"
-    spy.write_bytes(emit(bare.nodes, bare.constants, list(model.inputs), unknown, bare.opset).SerializeToString())
-    looked = replace(model, path=str(spy), outputs=tuple(unknown))
-    executable = registry.find("engines", target.engine).load(looked, target)
-    try:
-        shapes = {t.name: tuple(d for d in t.shape or () if isinstance(d, int)) for t in model.inputs}
-        answers = executable.run(noise.feeds(model, shapes, 0))
-    finally:
-        executable.close()
-    found = {name: Tensor(name, str(array.dtype), tuple(array.shape)) for name, array in answers.items()}
-    spy.unlink()
-    return replace(bare, values=inputs | found)

@@ -127,8 +127,8 @@ class Part:
             if not step.path:
                 self.runs.append(None)
                 continue
-            inputs = {each.name: self._array(each, shared) for each in step.inputs}
-            outputs = {each.name: self._array(each, shared) for each in step.outputs}
+            inputs, copied_in = self._arrays(step.inputs, shared)
+            outputs, copied_out = self._arrays(step.outputs, shared)
             piece = Model(
                 digest=f"{model.digest}-{number}",
                 label=f"step {number} of {model.label}",
@@ -139,12 +139,26 @@ class Part:
             )
             executable: Executable = engine.load(piece, target)
             self._executables.append(executable)
-            self.runs.append(bound(executable, inputs, outputs))
+            run = bound(executable, inputs, outputs)
+            if copied_in or copied_out:
+                run = _between([(own, there) for own, there in copied_in], run, [(b, a) for a, b in copied_out])
+            self.runs.append(run)
 
-    def _array(self, lies: Lies, shared: Any) -> Array:
-        memory = self._private if lies.private else shared
-        count = int(np.prod(lies.shape, dtype=np.int64))
-        return np.frombuffer(memory, lies.dtype, count, lies.offset).reshape(lies.shape)
+    def _arrays(self, all_: Sequence[Lies], shared: Any) -> tuple[dict[str, Array], list[tuple[Array, Array]]]:
+        """The arrays a model is bound to; and those of them that are its own, each with its place in memory."""
+        arrays, own = {}, []
+        for lies in all_:
+            memory = self._private if lies.private else shared
+            if not lies.pitch:
+                arrays[lies.name] = view(lies, memory)
+                continue
+            array = np.zeros(lies.shape, lies.dtype)
+            runs = array.reshape(lies.runs, -1)[:, lies.skip : lies.skip + lies.length]
+            strides = (lies.pitch, array.itemsize)
+            there: Array = np.ndarray((lies.runs, lies.length), lies.dtype, memory, lies.offset, strides)
+            arrays[lies.name] = array
+            own.append((runs, there))
+        return arrays, own
 
     def frame(self, clock: Clock, part: int, before: int) -> None:
         """All steps of one frame; `before` is how many steps were done when it began."""
@@ -163,6 +177,26 @@ class Part:
             executable.close()
         self._executables.clear()
         self.runs.clear()
+
+
+def view(lies: Lies, memory: Any) -> Array:
+    count = int(np.prod(lies.shape, dtype=np.int64))
+    return np.frombuffer(memory, lies.dtype, count, lies.offset).reshape(lies.shape)
+
+
+def _between(
+    before: list[tuple[Array, Array]], run: Callable[[], object], after: list[tuple[Array, Array]]
+) -> Callable[[], object]:
+    """A run with copies before and after it, each to the first array from the second."""
+
+    def all_() -> None:
+        for to, of in before:
+            np.copyto(to, of)
+        run()
+        for to, of in after:
+            np.copyto(to, of)
+
+    return all_
 
 
 def bound(executable: Executable, inputs: dict[str, Array], outputs: dict[str, Array]) -> Callable[[], object]:
