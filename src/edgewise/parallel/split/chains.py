@@ -15,7 +15,7 @@ from typing import Literal
 
 from ...model.graph import Graph, Node
 from .rows import AXIS, RowRule, Rows, row_rule
-from .rules import CONVOLUTIONS, shape_of
+from .rules import CONVOLUTIONS, PRODUCTS, shape_of
 
 Axis = Literal["auto", "channels", "rows"]
 # Below so many rows, a part's own are too few for the halo around them.
@@ -109,7 +109,7 @@ class Chains:
                     edges[name] = row_edges(made[AXIS], shares)
                     own = [(a, b) if a < b else None for a, b in zip(edges[name], edges[name][1:], strict=False)]
                     wanted[name] = [_hull(one, other) for one, other in zip(wanted[name], own, strict=True)]
-            each = self._work(node)
+            each = work_of(node, self._found)
             whole += each
             lowest, convolutions = min(lowest, made[AXIS]), convolutions + _convolves(node)
             for part in range(parts):
@@ -142,12 +142,20 @@ class Chains:
                 wanted[name][part] = _hull(wanted[name][part], need)
         return True
 
-    def _work(self, node: Node) -> float:
-        """Multiplications and additions, roughly: what counts are those of convolutions."""
-        made = shape_of(self._found, node.outputs[0])
-        assert made is not None
-        per = math.prod(self._found.constants[node.inputs[1]].shape[1:]) if _convolves(node) else 1
-        return float(math.prod(made) * per)
+
+def work_of(node: Node, found: Graph) -> float:
+    """Multiplications and additions, roughly: what counts are those of convolutions and products."""
+    made = shape_of(found, node.outputs[0])
+    if made is None:
+        return 0.0
+    per = 1.0
+    if len(node.inputs) > 1 and node.inputs[1] in found.constants:
+        weights = found.constants[node.inputs[1]].shape
+        if _convolves(node):
+            per = math.prod(weights[1:])
+        elif node.operator in PRODUCTS:
+            per = math.prod(weights) / max(1, made[-1])
+    return math.prod(made) * per
 
 
 def _convolves(node: Node) -> bool:

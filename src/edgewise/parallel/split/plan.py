@@ -267,7 +267,7 @@ def plan(found: Graph, shares: Sequence[Sequence[float]], axis: Axis = "channels
     """`shares[step]` is how much of it each part does; the last counts for all steps after it. `prefers` says which
     chains are cut by rows where `axis` leaves it open."""
     parts = len(shares[0])
-    found, weights = _weights(found)
+    found, weights = weights_apart(found)
     planner = _Planner(found, shares)
     for name in found.inputs:
         planner.values[name] = Value(-1, shared=True)
@@ -292,7 +292,7 @@ def plan(found: Graph, shares: Sequence[Sequence[float]], axis: Axis = "channels
     )
 
 
-def _weights(found: Graph) -> tuple[Graph, dict[str, Node]]:
+def weights_apart(found: Graph) -> tuple[Graph, dict[str, Node]]:
     """Weights in 8 bits are constants with a conversion behind them: like one constant, of which only the size is
     known until a piece of it is needed."""
     made = {

@@ -151,7 +151,9 @@ def _window(node: Node, found: Graph) -> RowRule | None:
     window = _spelt_out([int(span) for span in spans], settings, given[AXIS:], made[AXIS:])
     if window is None:
         return None
-    if not convolves and any(most >= span for span, *ends in zip(spans, window.heads, window.tails, strict=True) for most in ends):
+    if not convolves and any(
+        most >= span for span, *ends in zip(spans, window.heads, window.tails, strict=True) for most in ends
+    ):
         # Windows wholly in the padding: not everybody has those.
         return None
     added = len(node.inputs) > 3 and bool(node.inputs[3])

@@ -52,7 +52,8 @@ UNARY = frozenset(
 _POOLS = frozenset(["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool", "MaxPool"])
 BINARY = frozenset(["Add", "Div", "Max", "Mean", "Min", "Mul", "PRelu", "Pow", "Sub", "Sum"])
 CONVOLUTIONS = frozenset(("Conv", "FusedConv"))
-_PRODUCTS = frozenset(("Gemm", "FusedGemm"))
+_GEMMS = frozenset(("Gemm", "FusedGemm"))
+PRODUCTS = _GEMMS | {"MatMul"}
 _NORMS = frozenset(("BatchNormalization", "InstanceNormalization"))
 _VIEWS = frozenset(("Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"))
 
@@ -117,7 +118,7 @@ def rule(node: Node, found: Graph) -> Rule | None:
     makers = (
         (CONVOLUTIONS, _convolution),
         (frozenset(("ConvTranspose",)), _transposed),
-        (_PRODUCTS, _gemm),
+        (_GEMMS, _gemm),
         (frozenset(("MatMul",)), _matmul),
         (UNARY, _unary),
         (_POOLS, _unary),

@@ -43,6 +43,15 @@ def source_of(model: Model, targets: Sequence[Target], folder: Path) -> Source:
     return Source(found, pieces, dict.fromkeys(names, _block(pieces[0], folder)) if names else {})
 
 
+def any_batch(model: Model) -> bool:
+    """Whether the file leaves open how many samples come at once."""
+    import onnx
+
+    inputs = onnx.load(model.path, load_external_data=False).graph.input
+    firsts = [each.type.tensor_type.shape.dim[:1] for each in inputs if each.name in {t.name for t in model.inputs}]
+    return all(first and not first[0].HasField("dim_value") for first in firsts)
+
+
 def observed(path: str, model: Model, target: Target, folder: Path) -> Graph:
     """A file whose operators no public rule knows the sizes of: it is run once, and they are looked at."""
     inputs = {tensor.name: tensor for tensor in model.inputs}
