@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Literal
 
+from .chains import Axis
+
 # What each part does of each step; the last counts for all steps after it.
 Shares = tuple[tuple[float, ...], ...]
 # The same by step and part, in any unit of work or time.
@@ -33,11 +35,13 @@ _CHANGED = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a frame is divided: cut by these shares, or by samples of its batch, or not at all, on one part."""
+    """How a frame is divided: cut by these shares along an axis, or by samples of its batch, or not at all, on one
+    part."""
 
     kind: Literal["split", "batch", "single"]
     shares: Shares = ()
     part: int = 0
+    axis: Axis = "auto"
 
 
 def settled(shares: Table, busy_ns: Table, damping: float = 0.7, dead: float = 0.03) -> Shares:

@@ -72,7 +72,8 @@ class Chains:
                 self._last[name] = max(number, self._last.get(name, -1))
 
     def at(self, begin: int, shares: Sequence[float]) -> Chain | None:
-        """The longest chain from this node on that is worth it; of those, one that a single value comes out of."""
+        """The longest chain from this node on that is worth it; of those, one that a single value comes out of, and
+        that in 8 bits, where it has them."""
         if self._axis == "channels":
             return None
         best: Chain | None = None
@@ -82,9 +83,17 @@ class Chains:
             chain = self.chain(begin, end, shares)
             if chain is None or end - (best.end if best else begin) > _LOOK_AHEAD:
                 break
-            if self._good(chain) and (best is None or len(chain.exits) == 1 or len(best.exits) > 1):
+            if self._good(chain) and (best is None or self._ends_well(chain) >= self._ends_well(best)):
                 best = chain
         return best
+
+    def _ends_well(self, chain: Chain) -> tuple[bool, bool]:
+        """Engines compute in 8 bits where the conversions are beside an operator; cut off, it is done in floats."""
+        made = {name: node for node in self._found.nodes[chain.begin : chain.end] for name in node.outputs}
+        later = self._found.nodes[chain.end : chain.end + _LOOK_AHEAD]
+        split = any(node.operator == "QuantizeLinear" and node.inputs[0] in chain.exits for node in later)
+        floats = any(made[name].operator == "DequantizeLinear" for name in chain.exits)
+        return not split and not floats, len(chain.exits) == 1
 
     def _good(self, chain: Chain) -> bool:
         if self._axis == "rows":

@@ -202,10 +202,11 @@ def _prepared(
     """The ways there are, and the one to begin with: of a batch, whole samples, unless it is said how to cut."""
     batches = {tensor.shape[0] for tensor in model.inputs if tensor.shape}
     if axis != "auto" or batches == {1} or not batches:
-        return Ways(model, source_of(model, targets, folder), targets, axis), Way("split", (shares,))
+        axes: list[Axis] = ["auto", "channels", "rows"] if axis == "auto" else [axis]
+        return Ways(model, source_of(model, targets, folder), targets, axes), Way("split", (shares,), axis=axis)
     if len(batches) > 1 or not any_batch(model):
         raise Unsupported(
             f"a batch is divided by samples, and {model.label} fixes how many there are: {sorted(map(str, batches))}",
             "--batch 1, or cut its rows: --on 'split(TARGET{split=rows}, ...)'",
         )
-    return Ways(model, Source(graph(model), list(targets)), targets, axis), Way("batch", (shares,))
+    return Ways(model, Source(graph(model), list(targets)), targets, ["auto"]), Way("batch", (shares,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from .balance import Shares, Table, Way, nearby, predicted_ns, rates, settled
@@ -21,12 +22,14 @@ def candidates(ways: Ways, now: Way, busy_ns: Table, frame_ns: float) -> dict[Wa
         # A part that does nothing tells nothing; whether it would help now is seen by trying.
         return {}
     waited = max(0.0, frame_ns - predicted_ns(loads, busy_ns, loads))
-    wanted: list[Shares] = [(shares,) for shares in nearby(found)]
+    near: list[Shares] = [(shares,) for shares in nearby(found)]
+    wanted = [replace(now, shares=shares) for shares in near]
     if now.kind == "split" and len(loads) > 1:
-        wanted.append(_rounded(settled(_fractions(loads), busy_ns)))
+        wanted.append(replace(now, shares=_rounded(settled(_fractions(loads), busy_ns))))
+        # The fewer the exchanges, the less somebody else on a core is waited for; and the more is computed twice.
+        wanted += [replace(now, shares=near[0], axis=axis) for axis in ways.axes if axis != now.axis]
     expected: dict[Way, float] = {}
-    for shares in wanted:
-        way = Way(now.kind, shares)
+    for way in wanted:
         other = ways.loads(way)
         expected[way] = predicted_ns(loads, busy_ns, other) + waited * len(other) / len(loads)
     best = max(range(len(found)), key=lambda part: found[part])

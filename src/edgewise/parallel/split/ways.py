@@ -14,7 +14,7 @@ from ...core.errors import Unsupported
 from ...core.types import Model, Target
 from ...model import arena
 from ...model.graph import Graph
-from .balance import Shares, Way
+from .balance import Way
 from .chains import Axis, row_edges, work_of
 from .cut import Lies, Pieces, Step, cut
 from .plan import Plan, Work, plan, weights_apart
@@ -41,19 +41,21 @@ class Divided:
 
 
 class Ways:
-    def __init__(self, model: Model, source: Source, targets: Sequence[Target], axis: Axis) -> None:
-        self._model, self._source, self._targets, self._axis = model, source, tuple(targets), axis
-        self._plans: dict[Shares, Plan] = {}
+    """`axes` are those to choose from; the first is the one to begin with."""
 
-    def plan(self, shares: Shares) -> Plan:
-        if shares not in self._plans:
-            self._plans[shares] = plan(self._source.graph, shares, self._axis)
-        return self._plans[shares]
+    def __init__(self, model: Model, source: Source, targets: Sequence[Target], axes: Sequence[Axis]) -> None:
+        self._model, self._source, self._targets, self.axes = model, source, tuple(targets), tuple(axes)
+        self._plans: dict[Way, Plan] = {}
+
+    def plan(self, way: Way) -> Plan:
+        if way not in self._plans:
+            self._plans[way] = plan(self._source.graph, way.shares, way.axis)
+        return self._plans[way]
 
     def loads(self, way: Way) -> tuple[tuple[float, ...], ...]:
         """Work by step and part; what is not divided is a part's whole work."""
         if way.kind == "split":
-            return loads(self.plan(way.shares))
+            return loads(self.plan(way))
         found, _ = weights_apart(self._source.graph)
         work = sum(work_of(node, found) for node in found.nodes)
         if way.kind == "single":
@@ -64,7 +66,7 @@ class Ways:
     def divide(self, way: Way, folder: Path) -> Divided:
         loads_ = self.loads(way)
         if way.kind == "split":
-            made = self.plan(way.shares)
+            made = self.plan(way)
             pieces = cut(made, folder, self._source.blocks)
             return Divided(way, pieces, tuple(self._source.targets), loads_, _notes(made))
         if way.kind == "single":
