@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from split_networks import ORT, Network, whole
 
+from edgewise.core.errors import EngineFailure
 from edgewise.core.text import parse_placement, parse_target
 from edgewise.core.types import Model
 from edgewise.model.graph import graph
 from edgewise.parallel.split.balance import Balance, Way, nearby, predicted_ns, rates, settled
 from edgewise.parallel.split.executable import Split
-from edgewise.parallel.split.search import candidates
+from edgewise.parallel.split.search import Background, candidates
 from edgewise.parallel.split.source import Source
 from edgewise.parallel.split.ways import Ways
 
@@ -230,14 +232,53 @@ def test_it_looks_for_better_ways_while_frames_run(tmp_path: Path) -> None:
     model = _model(tmp_path)
     split = _split(model, lambda: time.perf_counter_ns() * 200, parts=3)
     try:
-        for _ in range(150):
+        for _ in range(2000):
             _check(split, model, range(2))
+            if any(way.kind == "single" for way in split._loaded):
+                break
+        _check(split, model, range(50))
         assert any(way.kind == "single" for way in split._loaded)
         assert split.ran().notes[-1].startswith("divided by measured times")
         assert split.peak_bytes
     finally:
         split.close()
     split.close()
+
+
+def test_closed_while_it_loads(tmp_path: Path) -> None:
+    model = _model(tmp_path)
+    split = _split(model)
+    balance = split._balance
+    assert balance is not None
+    _check(split, model, range(3))
+    split._choose(balance, {Way("split", ((0.75, 0.25),)): -1.0}, time.perf_counter_ns())
+    assert split._loading is not None
+    pids = split.pids
+    split.close()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    with pytest.raises(EngineFailure, match="closed"):
+        _check(split, model, range(1))
+
+
+def test_a_way_that_cannot_be_loaded_changes_nothing(tmp_path: Path) -> None:
+    model = _model(tmp_path)
+    split = _split(model)
+    balance = split._balance
+    assert balance is not None
+    try:
+        _check(split, model, range(3))
+
+        def fail() -> Any:
+            raise EngineFailure("no memory")
+
+        split._loading = Background(fail)
+        _check(split, model, range(40))
+        assert split.way == EQUAL
+        assert split.ran().notes[-1] == "not changed any more: no memory"
+    finally:
+        split.close()
 
 
 def test_given_shares_stay(tmp_path: Path) -> None:

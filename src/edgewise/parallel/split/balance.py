@@ -5,10 +5,12 @@ Nothing here has a clock or a process: times come in as numbers, so that tests a
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from statistics import fmean, stdev
 from typing import Literal
 
 from .chains import Axis
@@ -24,6 +26,8 @@ _RATIOS = (0.2, 0.25, 1 / 3, 0.4, 0.5, 0.6, 2 / 3, 0.75, 0.8)
 _WINDOW, _SETTLING = 20, 2
 # Of a way that is only tried, and of one that is slower every time.
 _TRIAL, _HOPELESS_AFTER = 10, 3
+# So many are enough where they took so long together: nobody should wait long for slow frames to become many.
+_FEW, _LONG_NS = 6, 1_000_000_000
 # An expected gain below this is not worth a change, and a measured one below that is not one.
 _EXPECTED, _MEASURED = 0.05, 0.02
 # How often to look, and how long a way that lost is left alone at the most.
@@ -119,8 +123,20 @@ class _Seen:
 
     def mean_ns(self) -> float:
         """Without the longest: somebody else's moment."""
-        kept = sorted(self.frames_ns)[:-1] if len(self.frames_ns) > 3 else list(self.frames_ns)
-        return sum(kept) / len(kept)
+        return fmean(self._kept())
+
+    def error_ns(self) -> float:
+        """The standard error of the mean."""
+        kept = self._kept()
+        return stdev(kept) / math.sqrt(len(kept)) if len(kept) > 1 else 0.0
+
+    def tells(self, frames: int) -> bool:
+        """Whether it has been seen long enough to be judged."""
+        count = len(self.frames_ns)
+        return count >= frames or (count >= _FEW and sum(self.frames_ns) >= _LONG_NS)
+
+    def _kept(self) -> list[float]:
+        return sorted(self.frames_ns)[:-1] if len(self.frames_ns) > 3 else list(self.frames_ns)
 
 
 class Balance:
@@ -150,12 +166,12 @@ class Balance:
             return
         count = len(seen.frames_ns)
         hopeless = count >= _HOPELESS_AFTER and min(seen.frames_ns) > self.mean_ns() * (1 + _CHANGED)
-        if count >= _TRIAL or hopeless:
+        if seen.tells(_TRIAL) or hopeless:
             self._decide(self.trial, now_ns)
 
     def due(self, now_ns: int) -> bool:
         """Whether it is time to look for something better."""
-        if self.trial is not None or len(self._seen[self.current].frames_ns) < _WINDOW:
+        if self.trial is not None or not self._seen[self.current].tells(_WINDOW):
             return False
         if self._judged_ns is not None and now_ns - self._judged_ns < _RECHECK_NS:
             return False
@@ -190,7 +206,8 @@ class Balance:
     def _decide(self, trial: Way, now_ns: int) -> None:
         tried, before = self._seen[trial], self._seen[self.current]
         self.trial = None
-        if tried.mean_ns() < before.mean_ns() * (1 - _MEASURED):
+        gain = before.mean_ns() - tried.mean_ns()
+        if gain > max(before.mean_ns() * _MEASURED, math.hypot(before.error_ns(), tried.error_ns())):
             before.again_ns, before.pause_ns = now_ns + _RECHECK_NS, _RECHECK_NS
             self.current, self._baseline_ns = trial, 0.0
             self.changes += 1

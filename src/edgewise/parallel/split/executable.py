@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast, get_args
+from typing import TypeVar, cast, get_args
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from .search import Background, candidates
 from .source import Source, any_batch, source_of
 from .ways import Ways
 
+T = TypeVar("T")
 _TIMEOUT_S = 120.0
 # The option of the first target that says how to cut.
 _OPTION = "split"
@@ -110,20 +111,24 @@ class Split:
         balance.note(frame_ns, now)
         if balance.current.kind != "single":
             self._split = balance.current
+        if self._loading is not None:
+            if self._loading.done and (loaded := self._result(self._loading)) is not None:
+                self._begin(balance, loaded)
+        elif self._looking is not None:
+            if self._looking.done and (expected_ns := self._result(self._looking)) is not None:
+                self._choose(balance, expected_ns, now)
+        elif self._busy_in == balance.current and balance.due(now):
+            busy = np.mean(self._busy, axis=0).T
+            current, mean_ns = balance.current, balance.mean_ns()
+            self._looking = Background(lambda: self._candidates(current, busy, mean_ns))
+
+    def _result(self, job: Background[T]) -> T | None:
+        """What runs, runs on without what could not be had; a part that is gone is found out by the next frame."""
         try:
-            if self._loading is not None:
-                if self._loading.done:
-                    self._begin(balance, self._loading.result())
-            elif self._looking is not None:
-                if self._looking.done:
-                    self._choose(balance, self._looking.result(), now)
-            elif self._busy_in == balance.current and balance.due(now):
-                busy = np.mean(self._busy, axis=0).T
-                current, mean_ns = balance.current, balance.mean_ns()
-                self._looking = Background(lambda: self._candidates(current, busy, mean_ns))
-        except EdgewiseError as error:
-            # What runs, runs on; a part that is gone is found out by the next frame.
-            self._gave_up = str(error)
+            return job.result()
+        except Exception as error:  # noqa: BLE001 - engines raise anything
+            self._gave_up = str(error) or type(error).__name__
+            return None
 
     def _candidates(self, current: Way, busy_ns: Array, frame_ns: float) -> dict[Way, float]:
         found = candidates(self._ways, current, busy_ns.tolist(), frame_ns)

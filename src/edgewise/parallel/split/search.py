@@ -11,6 +11,8 @@ from .balance import Shares, Table, Way, nearby, predicted_ns, rates, settled
 from .ways import Ways
 
 T = TypeVar("T")
+# How much quicker another part has to be than the first to run alone.
+_FIRST = 1.15
 
 
 def candidates(ways: Ways, now: Way, busy_ns: Table, frame_ns: float) -> dict[Way, float]:
@@ -32,7 +34,8 @@ def candidates(ways: Ways, now: Way, busy_ns: Table, frame_ns: float) -> dict[Wa
     for way in wanted:
         other = ways.loads(way)
         expected[way] = predicted_ns(loads, busy_ns, other) + waited * len(other) / len(loads)
-    best = max(range(len(found)), key=lambda part: found[part])
+    # Each has to load the model for it, so another than the first must be worth it.
+    best = max(range(len(found)), key=lambda part: found[part] * (1 if part else _FIRST))
     alone = Way("single", part=best)
     expected[alone] = sum(map(sum, ways.loads(alone))) / found[best]
     return expected
