@@ -30,6 +30,8 @@ _TRIAL, _HOPELESS_AFTER = 10, 3
 _FEW, _LONG_NS = 6, 1_000_000_000
 # An expected gain below this is not worth a change, and a measured one below that is not one.
 _EXPECTED, _MEASURED = 0.05, 0.02
+# What trials may cost of all time.
+_SPENT = 0.01
 # How often to look, and how long a way that lost is left alone at the most.
 _RECHECK_NS = 2_000_000_000
 _LONGEST_NS = 16_000_000_000
@@ -213,8 +215,8 @@ class Balance:
             self.changes += 1
             return
         # What trials cost stays a small part of the time between them.
-        cost = sum(tried.frames_ns) - len(tried.frames_ns) * before.mean_ns()
-        tried.again_ns = now_ns + max(tried.pause_ns, int(cost / _MEASURED))
+        cost = (tried.mean_ns() - before.mean_ns()) * (len(tried.frames_ns) + _SETTLING)
+        tried.again_ns = now_ns + max(tried.pause_ns, int(cost / _SPENT))
         tried.pause_ns = min(_LONGEST_NS, 2 * tried.pause_ns)
         # The frames of the old way are from before the trial, but nothing has happened to it since.
         before.skip = 1

@@ -88,6 +88,7 @@ class Crew:
 
     def load(self, divided: Divided) -> Loaded:
         """Everywhere at once; frames of other ways may go on meanwhile."""
+        gently = bool(self._loaded)
         pieces, parts = divided.pieces, len(self._targets)
         steps = len(pieces.steps[0])
         busy_at = -(-pieces.shared_bytes // 64) * 64
@@ -106,6 +107,7 @@ class Crew:
                     "bytes": bytes_,
                     "busy": busy_at + part * line,
                     "others": [each for each in divided.parts if each != part],
+                    "gently": gently,
                 }
             )
         memory = mmap.mmap(self._fd, bytes_, offset=at)
@@ -114,7 +116,7 @@ class Crew:
         if 0 in divided.parts:
             others = [each for each in divided.parts if each]
             target, model = divided.targets[0], self._model
-            own = Part(pieces.steps[0], target, model, memory, pieces.private_bytes, busy[0], others)
+            own = Part(pieces.steps[0], target, model, memory, pieces.private_bytes, busy[0], others, gently=gently)
         answers = [(part, child.line(self._timeout_s, raw=True)) for part, child in enumerate(self._children, 1)]
         for part, said in answers:
             if "error" in said:

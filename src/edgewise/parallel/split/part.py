@@ -79,7 +79,14 @@ def _obey(line: bytes, ways: dict[int, Part], asked: dict[str, Any], memory_fd: 
         busy = np.frombuffer(memory, np.int64, len(steps), told["busy"])
         model = from_json(Model, asked["model"])
         ways[told["way"]] = Part(
-            steps, parse_target(told["target"]), model, memory, told["private_bytes"], busy, told["others"]
+            steps,
+            parse_target(told["target"]),
+            model,
+            memory,
+            told["private_bytes"],
+            busy,
+            told["others"],
+            gently=told["gently"],
         )
     say(write_fd, {"peak_bytes": meters.peak_bytes()})
 

@@ -127,7 +127,8 @@ def clock_bytes(parts: int) -> int:
 
 class Part:
     """The steps of one part, loaded and bound to their places in memory. `busy` is where it writes how long each step
-    took it, in ns; `others` are the parts it waits for between steps."""
+    took it, in ns; `others` are the parts it waits for between steps. Loaded `gently`, beside frames that run, it
+    rests as long as it works."""
 
     def __init__(
         self,
@@ -138,6 +139,8 @@ class Part:
         private_bytes: int,
         busy: Array | None = None,
         others: Sequence[int] = (),
+        *,
+        gently: bool = False,
     ) -> None:
         self._busy = np.zeros(len(steps), np.int64) if busy is None else busy
         self._others = tuple(others)
@@ -159,7 +162,10 @@ class Part:
                 outputs=tuple(Tensor(each.name, each.dtype, each.shape) for each in step.outputs),
                 precision=model.precision,
             )
+            begin = time.perf_counter()
             executable: Executable = engine.load(piece, target)
+            if gently:
+                time.sleep(time.perf_counter() - begin)
             self._executables.append(executable)
             run = bound(executable, inputs, outputs)
             if copied_in or copied_out:

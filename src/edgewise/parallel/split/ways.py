@@ -151,5 +151,5 @@ def _notes(made: Plan) -> tuple[str, ...]:
     return (
         f"{made.steps} exchanges",
         f"{by_rows + by_channels} of {len(made.works)} operators are split, the others are computed by every part",
-        f"{steps} of {made.steps} steps cut by rows, redundant work {made.redundant:.1%}",
+        f"{steps} of {made.steps} steps cut by rows, redundant work {100 * made.redundant:.1f} %",
     )
