@@ -74,37 +74,45 @@ def test_ratios_to_choose_from_are_few() -> None:
 
 
 class Machine:
-    """Parts of known speed, in work per ns, that take turns with others; and what each exchange costs."""
+    """Parts of known speed, in work per ns, and what each exchange costs. Somebody else may want the second one's core,
+    and then has it for `slice_ns` as often as it has worked as long."""
 
     def __init__(self, ways: Ways, speed: tuple[float, ...], exchange_ns: float, seed: int = 0) -> None:
         self.ways, self.speed, self.exchange_ns = ways, list(speed), exchange_ns
         self.random = np.random.default_rng(seed)
-        self.balance, self.now, self.busy = Balance(EQUAL), 0, [[0.0]]
+        self.balance, self.now, self.slice_ns = Balance(EQUAL), 0, 0.0
+        self.latest: list[Any] = []
+        self.latest_in = EQUAL
         self.frames: list[float] = []
 
     def frame(self) -> None:
         balance = self.balance
         way = balance.way
         loads = self.ways.loads(way)
-        noise = self.random.lognormal(0, 0.05, (len(loads), len(self.speed)))
-        busy = [
-            [work / rate * n for work, rate, n in zip(step, self.speed, each, strict=True)]
-            for step, each in zip(loads, noise, strict=True)
-        ]
+        busy = [[self.busy_ns(part, work) for part, work in enumerate(step)] for step in loads]
         took = sum(max(step) for step in busy) + self.exchange_ns * (len(loads) if way.kind != "single" else 0)
         self.now += int(took)
         self.frames.append(took)
         if way == balance.current:
-            self.busy = busy
+            self.latest = [*self.latest[-19:], busy] if way == self.latest_in else [busy]
+            self.latest_in = way
         balance.note(took, self.now)
         if balance.due(self.now):
             if balance.current.kind == "single":
                 expected = {self.split: 0.0}
             else:
                 self.split = balance.current
-                expected = candidates(self.ways, balance.current, self.busy, balance.mean_ns())
+                expected = candidates(
+                    self.ways, balance.current, np.mean(self.latest, axis=0).tolist(), balance.mean_ns()
+                )
             if (wanted := balance.choose(expected, self.now)) is not None:
                 balance.begin(wanted)
+
+    def busy_ns(self, part: int, work: float) -> float:
+        took = work / self.speed[part] * self.random.lognormal(0, 0.05)
+        if part and self.slice_ns:
+            took += self.random.poisson(took / self.slice_ns) * self.slice_ns
+        return float(took)
 
     def run(self, frames: int) -> float:
         for _ in range(frames):
@@ -160,6 +168,16 @@ def test_a_part_that_others_want_too_loses_its_share_and_gets_it_back(ways: Ways
     machine.speed[1] *= 2
     machine.run(2000)
     assert machine.share() == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_somebody_who_has_the_core_in_turns(ways: Ways, seed: int) -> None:
+    """A step that meets the other one is long, and most do not: only many frames together tell the share to have."""
+    machine = Machine(ways, (SPEED, SPEED), 10_000, seed)
+    machine.slice_ns = 4_000_000
+    took = machine.run(2000)
+    assert 0.55 < machine.share() < 0.85
+    assert took < 0.95 * machine.alone_ns(0)
 
 
 @pytest.mark.parametrize("speed", [(1.0, 1.0), (1.0, 0.05)])
