@@ -129,6 +129,13 @@ def test_how_to_cut_is_an_option_of_the_first_target(tmp_path: Path) -> None:
         asked(parse_placement(f"split({ORT}, {ORT}{{split=rows}})"))
 
 
+@pytest.mark.parametrize("shares", [("0", "0"), ("-0.5", "1.5")])
+def test_shares_that_are_none(tmp_path: Path, shares: tuple[str, str]) -> None:
+    model = Network(3).save(tmp_path / "m.onnx", layers=1)
+    with pytest.raises(InputError, match="parts of a whole"):
+        Split([(model, ())] * 2, parse_placement(f"split({ORT}={shares[0]}, {ORT}={shares[1]})"))
+
+
 @pytest.mark.parametrize(("option", "steps"), [("rows", True), ("channels", False)])
 def test_notes_say_how_it_is_cut(tmp_path: Path, option: str, steps: bool) -> None:
     model = Network(3).save(tmp_path / "m.onnx", layers=3, size=32)

@@ -69,6 +69,11 @@ class Split:
         axis, targets = asked(placement)
         given = [part.share for part in placement.parts]
         shares = tuple(1.0 / len(given) if share is None else share for share in given)
+        if min(shares) < 0 or sum(shares) <= 0:
+            raise InputError(
+                f"shares are parts of a whole, found {', '.join(map(str, shares))} in {placement}",
+                f"--on 'split({targets[0]}=0.6, {targets[1]}=0.4)'",
+            )
         self._ways, self._first = _prepared(models[0], targets, axis, shares, Path(self._folder.name))
         self._split = self._first
         self._crew = Crew(models[0], targets, cores, timeout_s)

@@ -268,6 +268,7 @@ def plan(found: Graph, shares: Sequence[Sequence[float]], axis: Axis = "channels
     chains are cut by rows where `axis` leaves it open."""
     parts = len(shares[0])
     found, weights = weights_apart(found)
+    found = _beside(found)
     planner = _Planner(found, shares)
     for name in found.inputs:
         planner.values[name] = Value(-1, shared=True)
@@ -305,6 +306,31 @@ def weights_apart(found: Graph) -> tuple[Graph, dict[str, Node]]:
     sizes = {name: np.broadcast_to(np.float32(0), found.constants[node.inputs[0]].shape) for name, node in made.items()}
     nodes = tuple(node for node in found.nodes if node.outputs[0] not in made)
     return replace(found, nodes=nodes, constants={**found.constants, **sizes}), made
+
+
+def _beside(found: Graph) -> Graph:
+    """With a conversion from 8 bits of its own right before everything that uses one, so that a chain that ends between
+    two of them hands on the 8 bits."""
+    shared = {
+        node.outputs[0]: node
+        for node in found.nodes
+        if node.operator == "DequantizeLinear" and node.outputs[0] not in found.outputs
+    }
+    if not shared:
+        return found
+    nodes: list[Node] = []
+    values = dict(found.values)
+    for node in found.nodes:
+        if node.outputs[0] in shared:
+            continue
+        inputs = list(node.inputs)
+        for name in dict.fromkeys(name for name in node.inputs if name in shared):
+            made = f"{name} for {node.outputs[0]}"
+            nodes.append(replace(shared[name], name=made, outputs=(made,)))
+            values[made] = replace(values[name], name=made)
+            inputs = [made if each == name else each for each in inputs]
+        nodes.append(replace(node, inputs=tuple(inputs)))
+    return replace(found, nodes=tuple(nodes), values=values)
 
 
 def _lasting(planner: _Planner) -> frozenset[str]:
