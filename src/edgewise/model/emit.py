@@ -33,7 +33,7 @@ def emit(
         name,
         [_info(tensor) for tensor in inputs],
         [_info(tensor) for tensor in outputs],
-        [numpy_helper.from_array(np.ascontiguousarray(constants[each]), each) for each in used],
+        [numpy_helper.from_array(np.asarray(constants[each], order="C"), each) for each in used],
     )
     model = helper.make_model(graph, opset_imports=opsets)
     model.ir_version = min(model.ir_version, _IR_VERSION)

@@ -2,178 +2,221 @@
 
 from __future__ import annotations
 
-import mmap
-import os
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar, cast, get_args
 
 import numpy as np
 
-from ...core import registry
-from ...core.errors import EdgewiseError, EngineFailure, Unsupported
+from ...core.errors import EdgewiseError, EngineFailure, InputError, Unsupported
 from ...core.protocols import Array, Feeds, Outputs
-from ...core.records import to_json
-from ...core.types import Model, Placement, Ran, Target, Tensor
-from ...model import feeds as noise
-from ...model.emit import emit
-from ...model.graph import Graph, graph, written
-from ..memory import create, fill
-from ..process import Child
-from .cut import Lies, Pieces, cut
-from .plan import Plan, plan
-from .run import Clock, Part, clock_bytes
+from ...core.types import Model, Placement, Ran, Target
+from ...model.graph import graph
+from .balance import Balance, Way
+from .chains import Axis
+from .crew import Crew, Loaded
+from .search import Background, candidates
+from .source import Source, any_batch, source_of
+from .ways import Ways
 
+T = TypeVar("T")
 _TIMEOUT_S = 120.0
+# The option of the first target that says how to cut.
+_OPTION = "split"
+# Ways of cutting that are kept loaded: each has all weights once more.
+_KEPT = 3
+# Frames whose steps are looked at together.
+_FRAMES = 20
 
 
 class Split:
-    """The first part runs here, on the caller's core; the others in processes of their own."""
+    """With shares, it is cut by those and stays so. Without, it begins with equal ones, and goes on by what the parts
+    were measured to need; where one target alone is quicker than all of them, that one runs."""
 
     def __init__(
-        self, parts: Sequence[tuple[Model, tuple[int, ...]]], placement: Placement, timeout_s: float = _TIMEOUT_S
+        self,
+        parts: Sequence[tuple[Model, tuple[int, ...]]],
+        placement: Placement,
+        timeout_s: float = _TIMEOUT_S,
+        now: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
-        self._children: list[Child] = []
-        self._own: Part | None = None
-        self._frames = 0
-        self._timeout_s = timeout_s
+        self._now = now
+        self._crew: Crew | None = None
+        self._balance: Balance | None = None
+        self._loaded: dict[Way, Loaded] = {}
+        # What kept the parts busy in the latest frames, and how those were divided.
+        self._busy: deque[Array] = deque(maxlen=_FRAMES)
+        self._busy_in: Way | None = None
+        self._looking: Background[dict[Way, float]] | None = None
+        self._loading: Background[Loaded] | None = None
+        self._gave_up: str | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="edgewise-")
-        self._fd = create()
-        self._pipes: list[tuple[int, int]] = []
         try:
-            self._open([model for model, _ in parts], [cores for _, cores in parts], placement)
+            self._open([model for model, _ in parts], [cores for _, cores in parts], placement, timeout_s)
         except BaseException:
             self.close()
             raise
 
-    def _open(self, models: Sequence[Model], cores: Sequence[tuple[int, ...]], placement: Placement) -> None:
+    def _open(
+        self, models: Sequence[Model], cores: Sequence[tuple[int, ...]], placement: Placement, timeout_s: float
+    ) -> None:
         if len({model.digest for model in models}) > 1:
             raise Unsupported("a split takes targets that load the same file", "choose targets of the same precision")
-        model, folder = models[0], Path(self._folder.name)
-        if model.precision == "int8":
-            raise Unsupported(
-                f"{model.label} is quantized, and this version splits float models",
-                "deal its frames: --on 'deal(" + ", ".join(map(str, placement.targets)) + ")'",
+        axis, targets = asked(placement)
+        given = [part.share for part in placement.parts]
+        shares = tuple(1.0 / len(given) if share is None else share for share in given)
+        if min(shares) < 0 or sum(shares) <= 0:
+            raise InputError(
+                f"shares are parts of a whole, found {', '.join(map(str, shares))} in {placement}",
+                f"--on 'split({targets[0]}=0.6, {targets[1]}=0.4)'",
             )
-        found, targets = graph_for(model, placement.targets, folder)
-        shares = [part.share or 1.0 / len(placement.parts) for part in placement.parts]
-        self.plan: Plan = plan(found, [shares])
-        self.pieces: Pieces = cut(self.plan, folder)
-        clock_at = -(-self.pieces.shared_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
-        os.ftruncate(self._fd, clock_at + clock_bytes(len(targets)))
-        self._memory = mmap.mmap(self._fd, clock_at + clock_bytes(len(targets)))
-        self._pipes = [os.pipe() for _ in targets]
-        self._clock = Clock(self._memory, clock_at, 0, self._pipes, self._alive)
-        handed = (self._fd, *(fd for pipe in self._pipes for fd in pipe))
-        for number, target in enumerate(targets[1:], 1):
-            child = Child("edgewise.parallel.split.part", str(placement.targets[number]), handed)
-            self._children.append(child)
-            child.tell(
-                {
-                    "model": to_json(model),
-                    "target": str(target),
-                    "cores": list(cores[number] or target.cores),
-                    "steps": to_json(self.pieces.steps[number]),
-                    "private_bytes": self.pieces.private_bytes,
-                    "clock": clock_at,
-                    "part": number,
-                }
-            )
-        self._own = Part(self.pieces.steps[0], targets[0], model, self._memory, self.pieces.private_bytes)
-        peaks = [child.line(self._timeout_s)["peak_bytes"] for child in self._children]
-        self.peak_bytes: int | None = None if None in peaks else sum(peaks)
-        self._inputs = {each.name: _view(each, self._memory) for each in self.pieces.inputs}
-        self._outputs = {each.name: _view(each, self._memory) for each in self.pieces.outputs}
+        self._ways, self._first = _prepared(models[0], targets, axis, shares, Path(self._folder.name))
+        self._split = self._first
+        self._crew = Crew(models[0], targets, cores, timeout_s)
+        self._loaded[self._first] = self._load(self._first)
+        if all(share is None for share in given):
+            self._balance = Balance(self._first)
+
+    def _load(self, way: Way) -> Loaded:
+        assert self._crew is not None
+        with tempfile.TemporaryDirectory(dir=self._folder.name) as folder:
+            return self._crew.load(self._ways.divide(way, Path(folder)))
 
     def run(self, feeds: Feeds) -> Outputs:
-        own = self._own
-        if own is None:
+        if self._crew is None:
             raise EngineFailure("this executable is closed")
-        fill(self._inputs, feeds)
-        self._frames += 1
-        clock, steps = self._clock, self.plan.steps
-        clock.begin(self._frames)
-        own.frame(clock, 0, (self._frames - 1) * steps)
-        for number in range(1, clock.parts):
-            clock.wait(number, self._frames * steps)
-        return {name: array.copy() for name, array in self._outputs.items()}
+        way = self.way
+        begin = self._now()
+        try:
+            answer = self._crew.run(self._loaded[way], feeds)
+        except EdgewiseError:
+            self.close()
+            raise
+        if self._balance is not None and self._gave_up is None:
+            self._tend(self._balance, way, self._now() - begin)
+        return answer
 
-    def _alive(self) -> None:
-        """Asked when nothing has moved for a while."""
-        for child in self._children:
-            if child.process.poll() is not None:
-                try:
-                    child.line(0.1)
-                except EdgewiseError as error:
-                    self.close()
-                    raise error from None
+    @property
+    def way(self) -> Way:
+        """How the next frame is divided."""
+        return self._balance.way if self._balance else self._first
+
+    def _tend(self, balance: Balance, way: Way, frame_ns: int) -> None:
+        """After a frame: what it tells, and the next move in looking for something better."""
+        now = self._now()
+        if way == balance.current:
+            if way != self._busy_in:
+                self._busy_in = way
+                self._busy.clear()
+            self._busy.append(self._loaded[way].busy_ns.copy())
+        balance.note(frame_ns, now)
+        if balance.current.kind != "single":
+            self._split = balance.current
+        if self._loading is not None:
+            if self._loading.done and (loaded := self._result(self._loading)) is not None:
+                self._begin(balance, loaded)
+        elif self._looking is not None:
+            if self._looking.done and (expected_ns := self._result(self._looking)) is not None:
+                self._choose(balance, expected_ns, now)
+        elif self._busy_in == balance.current and balance.due(now):
+            busy = np.mean(self._busy, axis=0).T
+            current, mean_ns = balance.current, balance.mean_ns()
+            self._looking = Background(lambda: self._candidates(current, busy, mean_ns))
+
+    def _result(self, job: Background[T]) -> T | None:
+        """What runs, runs on without what could not be had; a part that is gone is found out by the next frame."""
+        try:
+            return job.result()
+        except Exception as error:  # noqa: BLE001 - engines raise anything
+            self._gave_up = str(error) or type(error).__name__
+            return None
+
+    def _candidates(self, current: Way, busy_ns: Array, frame_ns: float) -> dict[Way, float]:
+        found = candidates(self._ways, current, busy_ns.tolist(), frame_ns)
+        # Of a split, nothing is known while one target runs alone: it gets its try whenever its time has come.
+        return found if current.kind != "single" else {self._split: 0.0}
+
+    def _choose(self, balance: Balance, expected_ns: Mapping[Way, float], now_ns: int) -> None:
+        self._looking = None
+        way = balance.choose(expected_ns, now_ns)
+        if way is None:
+            return
+        if way in self._loaded:
+            balance.begin(way)
+        else:
+            self._loading = Background(lambda: self._load(way))
+
+    def _begin(self, balance: Balance, loaded: Loaded) -> None:
+        assert self._crew is not None
+        self._loading = None
+        way = loaded.divided.way
+        self._loaded[way] = loaded
+        balance.begin(way)
+        alike = [each for each in self._loaded if (each.kind == "single") == (way.kind == "single")]
+        spare = [each for each in alike if each not in (way, balance.current, self._split)]
+        for each in spare[: max(0, len(alike) - (1 if way.kind == "single" else _KEPT))]:
+            self._crew.forget(self._loaded.pop(each))
 
     @property
     def pids(self) -> list[int]:
-        return [child.process.pid for child in self._children]
+        return self._crew.pids if self._crew else []
+
+    @property
+    def peak_bytes(self) -> int | None:
+        return self._crew.peak_bytes if self._crew else None
 
     def ran(self) -> Ran:
-        shared = sum(work.edges is not None for work in self.plan.works)
-        notes = (
-            f"{self.plan.steps} exchanges",
-            f"{shared} of {len(self.plan.works)} operators are split, the others are computed by every part",
-        )
+        """As frames are divided now."""
+        notes = self._loaded[self.way].divided.notes
+        if self._balance is not None:
+            notes = (*notes, f"divided by measured times, changed {self._balance.changes} times so far")
+        if self._gave_up is not None:
+            notes = (*notes, f"not changed any more: {self._gave_up}")
         return Ran(devices=("cpu",), precisions=(), notes=notes)
 
     def close(self) -> None:
-        for child in self._children:
-            child.process.kill()
-            child.close()
-        self._children.clear()
-        if self._own is not None:
-            self._own.close()
-            self._own = None
-        self._inputs = self._outputs = {}
-        if hasattr(self, "_clock"):
-            self._clock.close()
-            del self._clock
-        for fd in (self._fd, *(end for pipe in self._pipes for end in pipe)):
-            with suppress(OSError):
-                os.close(fd)
-        self._fd, self._pipes = -1, []
+        if self._crew is not None:
+            self._crew.stop()
+        for job in (self._looking, self._loading):
+            if job is not None:
+                job.wait()
+        self._looking = self._loading = None
+        if self._crew is not None:
+            self._crew.close()
+            self._crew = None
         self._folder.cleanup()
 
 
-def _view(lies: Lies, memory: mmap.mmap) -> Array:
-    count = int(np.prod(lies.shape, dtype=np.int64))
-    return np.frombuffer(memory, lies.dtype, count, lies.offset).reshape(lies.shape)
+def asked(placement: Placement) -> tuple[Axis, list[Target]]:
+    """How to cut, by the option of the first target; and the targets without it, which engines do not know."""
+    first, *others = placement.targets
+    if any(target.option(_OPTION) for target in others):
+        raise InputError(
+            f"how to cut is said once, with the first target: found {_OPTION}= with another in {placement}",
+            f"--on 'split({first}{{{_OPTION}=rows}}, ...)'",
+        )
+    wanted = first.option(_OPTION) or "auto"
+    if wanted not in get_args(Axis):
+        raise InputError(f"{_OPTION}={wanted} is no way to cut; choose from {', '.join(get_args(Axis))}")
+    options = tuple(pair for pair in first.options if pair[0] != _OPTION)
+    return cast(Axis, wanted), [replace(first, options=options), *others]
 
 
-def graph_for(model: Model, targets: Sequence[Target], folder: Path) -> tuple[Graph, list[Target]]:
-    """What is cut, and the targets its pieces are loaded on: the graph as the engine has optimized it, where all parts
-    run on the same kind of target, because an engine optimizes a piece less well than the whole."""
-    first = targets[0]
-    engine = registry.find("engines", first.engine)
-    alike = {(target.engine, target.device, target.precision, target.options) for target in targets}
-    if len(alike) > 1 or not hasattr(engine, "optimized"):
-        return graph(model), list(targets)
-    path = folder / "optimized.onnx"
-    pieces = [replace(target, options=engine.optimized(model, target, str(path)).options) for target in targets]
-    return observed(str(path), model, pieces[0], folder), pieces
-
-
-def observed(path: str, model: Model, target: Target, folder: Path) -> Graph:
-    """A file whose operators no public rule knows the sizes of: it is run once, and they are looked at."""
-    inputs = {tensor.name: tensor for tensor in model.inputs}
-    bare = written(path, inputs, tuple(inputs))
-    names = [name for node in bare.nodes for name in node.outputs if name]
-    unknown = [Tensor(name, "float32", None) for name in names]
-    spy = folder / "observed.onnx"
-    spy.write_bytes(emit(bare.nodes, bare.constants, list(model.inputs), unknown, bare.opset).SerializeToString())
-    looked = replace(model, path=str(spy), outputs=tuple(unknown))
-    executable = registry.find("engines", target.engine).load(looked, target)
-    try:
-        shapes = {t.name: tuple(d for d in t.shape or () if isinstance(d, int)) for t in model.inputs}
-        answers = executable.run(noise.feeds(model, shapes, 0))
-    finally:
-        executable.close()
-    found = {name: Tensor(name, str(array.dtype), tuple(array.shape)) for name, array in answers.items()}
-    spy.unlink()
-    return replace(bare, values=inputs | found)
+def _prepared(
+    model: Model, targets: Sequence[Target], axis: Axis, shares: tuple[float, ...], folder: Path
+) -> tuple[Ways, Way]:
+    """The ways there are, and the one to begin with: of a batch, whole samples, unless it is said how to cut."""
+    batches = {tensor.shape[0] for tensor in model.inputs if tensor.shape}
+    if axis != "auto" or batches == {1} or not batches:
+        axes: list[Axis] = ["auto", "channels", "rows"] if axis == "auto" else [axis]
+        return Ways(model, source_of(model, targets, folder), targets, axes), Way("split", (shares,), axis=axis)
+    if len(batches) > 1 or not any_batch(model):
+        raise Unsupported(
+            f"a batch is divided by samples, and {model.label} fixes how many there are: {sorted(map(str, batches))}",
+            "--batch 1, or cut its rows: --on 'split(TARGET{split=rows}, ...)'",
+        )
+    return Ways(model, Source(graph(model), list(targets)), targets, ["auto"]), Way("batch", (shares,))

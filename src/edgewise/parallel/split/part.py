@@ -2,7 +2,9 @@
 
 python -m edgewise.parallel.split.part PARENT READ_FD WRITE_FD MEMORY_FD WAKE_FD ...
 
-The last ones are what each part is woken by: one descriptor to read, one to write. It is ended by its parent.
+The last ones are what each part is woken by: one descriptor to read, one to write. A line of JSON says who it is; each
+further one has a way to load, answered when that is done, or one to forget. Frames go on meanwhile. It is ended by its
+parent.
 """
 
 from __future__ import annotations
@@ -12,7 +14,10 @@ import json
 import mmap
 import os
 import sys
-from typing import Any
+import threading
+from typing import Any, BinaryIO
+
+import numpy as np
 
 from ...core import registry
 from ...core.errors import describe
@@ -29,7 +34,7 @@ from .run import Clock, Part, follow
 def main() -> None:
     parent, read_fd, write_fd, memory_fd, *wake_fds = map(int, sys.argv[1:])
     die_with_parent(parent)
-    with open(read_fd, "rb", buffering=0, closefd=False) as requests:
+    with open(read_fd, "rb", closefd=False) as requests:
         doing = "open"
         try:
             asked: dict[str, Any] = json.loads(requests.readline())
@@ -39,19 +44,51 @@ def main() -> None:
             engine = registry.find("engines", target.engine)
             if hasattr(engine, "environment"):
                 os.environ.update(engine.environment(target))
-            memory = mmap.mmap(memory_fd, 0)
             pipes = list(zip(wake_fds[::2], wake_fds[1::2], strict=True))
-            clock = Clock(memory, asked["clock"], asked["part"], pipes, _no_matter)
-            steps = [from_json(Step, each) for each in asked["steps"]]
-            own = Part(steps, target, from_json(Model, asked["model"]), memory, asked["private_bytes"])
-            say(write_fd, {"peak_bytes": meters.peak_bytes()})
+            clock = Clock(mmap.mmap(memory_fd, asked["clock"]), 0, asked["part"], pipes, _no_matter)
+            ways: dict[int, Part] = {}
+            _obey(requests.readline(), ways, asked, memory_fd, write_fd)
             doing = "run"
+            threading.Thread(target=_listen, args=(requests, ways, asked, memory_fd, write_fd), daemon=True).start()
             gc.collect()
             gc.disable()
-            follow(own, clock, asked["part"])
+            follow(ways, clock)
         except Exception as error:  # noqa: BLE001 - whatever an engine raises is told to the parent
             say(write_fd, describe(error, doing))
             os._exit(1)
+
+
+def _listen(requests: BinaryIO, ways: dict[int, Part], asked: dict[str, Any], memory_fd: int, write_fd: int) -> None:
+    """Loads while the other thread works on frames. What cannot be loaded is no reason to stop."""
+    while line := requests.readline():
+        try:
+            _obey(line, ways, asked, memory_fd, write_fd)
+        except Exception as error:  # noqa: BLE001 - whatever an engine raises is told to the parent
+            say(write_fd, describe(error, "load"))
+
+
+def _obey(line: bytes, ways: dict[int, Part], asked: dict[str, Any], memory_fd: int, write_fd: int) -> None:
+    told: dict[str, Any] = json.loads(line)
+    if "forget" in told:
+        if (old := ways.pop(told["forget"], None)) is not None:
+            old.close()
+        return
+    steps = [from_json(Step, each) for each in told["steps"]]
+    if any(step.path for step in steps):
+        memory = mmap.mmap(memory_fd, told["bytes"], offset=told["at"])
+        busy = np.frombuffer(memory, np.int64, len(steps), told["busy"])
+        model = from_json(Model, asked["model"])
+        ways[told["way"]] = Part(
+            steps,
+            parse_target(told["target"]),
+            model,
+            memory,
+            told["private_bytes"],
+            busy,
+            told["others"],
+            gently=told["gently"],
+        )
+    say(write_fd, {"peak_bytes": meters.peak_bytes()})
 
 
 def _no_matter() -> None:

@@ -17,7 +17,7 @@ from ...model.graph import Graph, Node
 _AXIS = 1
 
 # One input in, the same channels out; further inputs are settings.
-_UNARY = frozenset(
+UNARY = frozenset(
     [
         "Abs",
         "Cast",
@@ -50,9 +50,10 @@ _UNARY = frozenset(
     ]
 )
 _POOLS = frozenset(["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool", "MaxPool"])
-_BINARY = frozenset(["Add", "Div", "Max", "Mean", "Min", "Mul", "PRelu", "Pow", "Sub", "Sum"])
-_CONVOLUTIONS = frozenset(("Conv", "FusedConv"))
-_PRODUCTS = frozenset(("Gemm", "FusedGemm"))
+BINARY = frozenset(["Add", "Div", "Max", "Mean", "Min", "Mul", "PRelu", "Pow", "Sub", "Sum"])
+CONVOLUTIONS = frozenset(("Conv", "FusedConv"))
+_GEMMS = frozenset(("Gemm", "FusedGemm"))
+PRODUCTS = _GEMMS | {"MatMul"}
 _NORMS = frozenset(("BatchNormalization", "InstanceNormalization"))
 _VIEWS = frozenset(("Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"))
 
@@ -115,16 +116,17 @@ def rule(node: Node, found: Graph) -> Rule | None:
     if shape is None or len(shape) < 2 or shape[0] != 1 or sum(1 for name in node.outputs if name) > 1:
         return None
     makers = (
-        (_CONVOLUTIONS, _convolution),
+        (CONVOLUTIONS, _convolution),
         (frozenset(("ConvTranspose",)), _transposed),
-        (_PRODUCTS, _gemm),
+        (_GEMMS, _gemm),
         (frozenset(("MatMul",)), _matmul),
-        (_UNARY, _unary),
+        (UNARY, _unary),
         (_POOLS, _unary),
         (frozenset(("ReorderInput", "Upsample")), _unary),
         (frozenset(("ReorderOutput",)), _reorder_output),
         (_NORMS, _norm),
-        (_BINARY, _broadcast),
+        (frozenset(("QuantizeLinear", "DequantizeLinear")), _quantized),
+        (BINARY, _broadcast),
         (frozenset(("Resize",)), _resize),
         (frozenset(("Pad",)), _pad),
         (frozenset(("ReduceMean", "ReduceMax", "ReduceSum")), _reduce),
@@ -230,6 +232,17 @@ def _norm(node: Node, found: Graph) -> Rule | None:
     if not all(_constant(found, node, place) for place in range(1, count)):
         return None
     return _channelwise(node, found, (Own(), *[Cut(0)] * (count - 1)))
+
+
+def _quantized(node: Node, found: Graph) -> Rule | None:
+    """One scale for all channels, or one for each."""
+    if not all(_absent(node, place) or _constant(found, node, place) for place in range(1, len(node.inputs))):
+        return None
+    scale, axis = found.constants[node.inputs[1]], int(node.attributes.get("axis", 1))
+    each = scale.size > 1
+    if each and (scale.ndim != 1 or axis != _AXIS):
+        return None
+    return _channelwise(node, found, (Own(), *[Cut(0) if each else Kept()] * (len(node.inputs) - 1)))
 
 
 def _broadcast(node: Node, found: Graph) -> Rule | None:

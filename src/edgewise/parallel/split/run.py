@@ -4,6 +4,8 @@ Between steps they wait for each other by looking at numbers in that memory: who
 and who sleeps is woken within fifty. But on a core that others want too, looking uses up the turns that the work needs:
 then a part looks for a moment only and sleeps until it is woken. It finds out which is the case by what it got: time
 that passed while it neither slept nor ran was taken by somebody else.
+
+Parts can hold several ways of dividing a frame; which of them it is for is told with every frame.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import mmap
 import os
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,8 @@ _WANTED_NS = 20_000
 _TAKEN = 0.05
 # A sleeper looks up in any case after so long: a wake-up may have crossed its falling asleep.
 _NAP_S = 0.005
+# A frame's number and the way it is divided, or a step of it, are one number, which is read and written at once.
+_BITS = 16
 # How long nobody may move before it is asked whether they still live.
 _PATIENCE_NS = 500_000_000
 
@@ -52,21 +56,25 @@ class Clock:
         self._look_ns, self._slept_ns = _FREE_NS, 0
         self._ran_ns, self._since_ns = time.process_time_ns(), time.perf_counter_ns()
 
-    def begin(self, frame: int) -> None:
-        self._numbers[0] = frame
+    def begin(self, frame: int, way: int, parts: Collection[int]) -> None:
+        """A frame, and the parts that have something to do in it."""
+        self._numbers[0] = frame << _BITS | way
+        self._wake_sleepers(parts)
+
+    def move(self, frame: int, done: int) -> None:
+        """This part has done so many steps of a frame."""
+        self._numbers[(1 + self._own) * _LINE] = frame << _BITS | done
         self._wake_sleepers()
 
-    def move(self, done: int) -> None:
-        """This part has done so many steps."""
-        self._numbers[(1 + self._own) * _LINE] = done
-        self._wake_sleepers()
+    def wait(self, part: int, frame: int, done: int) -> None:
+        """Until another part has done so many steps of a frame."""
+        self._until((1 + part) * _LINE, frame << _BITS | done)
 
-    def wait(self, part: int, done: int) -> None:
-        """Until another part has done so many steps."""
-        self._until((1 + part) * _LINE, done)
-
-    def wait_for_frame(self, frame: int) -> None:
-        self._until(0, frame)
+    def wait_for_frame(self, after: int) -> tuple[int, int]:
+        """A later frame than this one, and its way. Frames in which a part has nothing to do may pass unseen."""
+        self._until(0, (after + 1) << _BITS)
+        said = self._numbers[0]
+        return said >> _BITS, said & ((1 << _BITS) - 1)
 
     def adapt(self) -> None:
         """Once per frame: whether others want this core."""
@@ -101,8 +109,10 @@ class Clock:
         self._numbers[asleep] = 0
         self._slept_ns += time.perf_counter_ns() - begin
 
-    def _wake_sleepers(self) -> None:
+    def _wake_sleepers(self, parts: Collection[int] | None = None) -> None:
         for part, write in self._wake:
+            if parts is not None and part not in parts:
+                continue
             if self._numbers[(1 + self.parts + part) * _LINE]:
                 self._numbers[(1 + self.parts + part) * _LINE] = 0
                 os.write(write, b".")
@@ -116,9 +126,24 @@ def clock_bytes(parts: int) -> int:
 
 
 class Part:
-    """The steps of one part, loaded and bound to their places in memory."""
+    """The steps of one part, loaded and bound to their places in memory. `busy` is where it writes how long each step
+    took it, in ns; `others` are the parts it waits for between steps. Loaded `gently`, beside frames that run, it
+    rests as long as it works."""
 
-    def __init__(self, steps: Sequence[Step], target: Target, model: Model, shared: Any, private_bytes: int) -> None:
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        target: Target,
+        model: Model,
+        shared: Any,
+        private_bytes: int,
+        busy: Array | None = None,
+        others: Sequence[int] = (),
+        *,
+        gently: bool = False,
+    ) -> None:
+        self._busy = np.zeros(len(steps), np.int64) if busy is None else busy
+        self._others = tuple(others)
         self._executables: list[Executable] = []
         self._private = bytearray(private_bytes)
         self.runs: list[Callable[[], object] | None] = []
@@ -127,8 +152,8 @@ class Part:
             if not step.path:
                 self.runs.append(None)
                 continue
-            inputs = {each.name: self._array(each, shared) for each in step.inputs}
-            outputs = {each.name: self._array(each, shared) for each in step.outputs}
+            inputs, copied_in = self._arrays(step.inputs, shared)
+            outputs, copied_out = self._arrays(step.outputs, shared)
             piece = Model(
                 digest=f"{model.digest}-{number}",
                 label=f"step {number} of {model.label}",
@@ -137,25 +162,44 @@ class Part:
                 outputs=tuple(Tensor(each.name, each.dtype, each.shape) for each in step.outputs),
                 precision=model.precision,
             )
+            begin = time.perf_counter()
             executable: Executable = engine.load(piece, target)
+            if gently:
+                time.sleep(time.perf_counter() - begin)
             self._executables.append(executable)
-            self.runs.append(bound(executable, inputs, outputs))
+            run = bound(executable, inputs, outputs)
+            if copied_in or copied_out:
+                run = _between([(own, there) for own, there in copied_in], run, [(b, a) for a, b in copied_out])
+            self.runs.append(run)
 
-    def _array(self, lies: Lies, shared: Any) -> Array:
-        memory = self._private if lies.private else shared
-        count = int(np.prod(lies.shape, dtype=np.int64))
-        return np.frombuffer(memory, lies.dtype, count, lies.offset).reshape(lies.shape)
+    def _arrays(self, all_: Sequence[Lies], shared: Any) -> tuple[dict[str, Array], list[tuple[Array, Array]]]:
+        """The arrays a model is bound to; and those of them that are its own, each with its place in memory."""
+        arrays, own = {}, []
+        for lies in all_:
+            memory = self._private if lies.private else shared
+            if not lies.pitch:
+                arrays[lies.name] = view(lies, memory)
+                continue
+            array = np.zeros(lies.shape, lies.dtype)
+            runs = array.reshape(lies.runs, -1)[:, lies.skip : lies.skip + lies.length]
+            strides = (lies.pitch, array.itemsize)
+            there: Array = np.ndarray((lies.runs, lies.length), lies.dtype, memory, lies.offset, strides)
+            arrays[lies.name] = array
+            own.append((runs, there))
+        return arrays, own
 
-    def frame(self, clock: Clock, part: int, before: int) -> None:
-        """All steps of one frame; `before` is how many steps were done when it began."""
-        others = [each for each in range(clock.parts) if each != part]
-        for done, run in enumerate(self.runs, before):
-            if done > before:
-                for other in others:
-                    clock.wait(other, done)
+    def frame(self, clock: Clock, frame: int) -> None:
+        """All steps of one frame."""
+        now, busy = time.perf_counter_ns, self._busy
+        for done, run in enumerate(self.runs):
+            if done:
+                for other in self._others:
+                    clock.wait(other, frame, done)
             if run is not None:
+                begin = now()
                 run()
-            clock.move(done + 1)
+                busy[done] = now() - begin
+            clock.move(frame, done + 1)
         clock.adapt()
 
     def close(self) -> None:
@@ -165,6 +209,26 @@ class Part:
         self.runs.clear()
 
 
+def view(lies: Lies, memory: Any) -> Array:
+    count = int(np.prod(lies.shape, dtype=np.int64))
+    return np.frombuffer(memory, lies.dtype, count, lies.offset).reshape(lies.shape)
+
+
+def _between(
+    before: list[tuple[Array, Array]], run: Callable[[], object], after: list[tuple[Array, Array]]
+) -> Callable[[], object]:
+    """A run with copies before and after it, each to the first array from the second."""
+
+    def all_() -> None:
+        for to, of in before:
+            np.copyto(to, of)
+        run()
+        for to, of in after:
+            np.copyto(to, of)
+
+    return all_
+
+
 def bound(executable: Executable, inputs: dict[str, Array], outputs: dict[str, Array]) -> Callable[[], object]:
     """A run from these arrays into those; by copying, where the engine does not write where it is told."""
     if isinstance(executable, Binds):
@@ -172,10 +236,10 @@ def bound(executable: Executable, inputs: dict[str, Array], outputs: dict[str, A
     return lambda: fill(outputs, executable.run(inputs))
 
 
-def follow(own: Part, clock: Clock, part: int) -> None:
+def follow(ways: Mapping[int, Part], clock: Clock) -> None:
     """The life of a part that is not the first: frame after frame, until the process is ended."""
-    frames = 0
+    frame = 0
     while True:
-        clock.wait_for_frame(frames + 1)
-        own.frame(clock, part, frames * len(own.runs))
-        frames += 1
+        frame, way = clock.wait_for_frame(frame)
+        if (own := ways.get(way)) is not None:
+            own.frame(clock, frame)

@@ -1,0 +1,222 @@
+"""Who should do how much, by what was measured: shares that let all parts finish together, and when to change them.
+
+Nothing here has a clock or a process: times come in as numbers, so that tests and simulations run the same code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from statistics import fmean, stdev
+from typing import Literal
+
+from .chains import Axis
+
+# What each part does of each step; the last counts for all steps after it.
+Shares = tuple[tuple[float, ...], ...]
+# The same by step and part, in any unit of work or time.
+Table = Sequence[Sequence[float]]
+
+# The first part's share, of two: few, so that what was cut and loaded once is found again.
+_RATIOS = (0.2, 0.25, 1 / 3, 0.4, 0.5, 0.6, 2 / 3, 0.75, 0.8)
+# Frames that tell how long a way takes, and those after a change that do not count.
+_WINDOW, _SETTLING = 20, 2
+# Of a way that is only tried, and of one that is slower every time.
+_TRIAL, _HOPELESS_AFTER = 10, 3
+# So many are enough where they took so long together: nobody should wait long for slow frames to become many.
+_FEW, _LONG_NS = 6, 1_000_000_000
+# An expected gain below this is not worth a change, and a measured one below that is not one.
+_EXPECTED, _MEASURED = 0.05, 0.02
+# What trials may cost of all time.
+_SPENT = 0.01
+# How often to look, and how long a way that lost is left alone at the most.
+_RECHECK_NS = 2_000_000_000
+_LONGEST_NS = 16_000_000_000
+# Slower by so much than when it was judged: something has changed, and all are worth another look.
+_CHANGED = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a frame is divided: cut by these shares along an axis, or by samples of its batch, or not at all, on one
+    part."""
+
+    kind: Literal["split", "batch", "single"]
+    shares: Shares = ()
+    part: int = 0
+    axis: Axis = "auto"
+
+
+def settled(shares: Table, busy_ns: Table, damping: float = 0.7, dead: float = 0.03) -> Shares:
+    """Shares of each step by which all parts would take the same time, if each went on at the rate it was measured at.
+
+    A change of less than `dead` is noise; of a larger one only `damping` is made, because a part's rate is not quite
+    the same for another share. A part without a share of a step is taken to be as quick there as it is on the whole.
+    """
+    parts = len(shares[0])
+    total = [sum(step[part] for step in shares) for part in range(parts)]
+    time = [sum(step[part] for step in busy_ns) for part in range(parts)]
+    overall = [done / took if took > 0 else 0.0 for done, took in zip(total, time, strict=True)]
+    if not any(overall):
+        return tuple(tuple(step) for step in shares)
+    found = []
+    for now, took in zip(shares, busy_ns, strict=True):
+        rates = [
+            share / ns if share > 0 and ns > 0 else rate for share, ns, rate in zip(now, took, overall, strict=True)
+        ]
+        sum_ = sum(now)
+        wanted = [rate / sum(rates) for rate in rates]
+        moves = [want - share / sum_ for want, share in zip(wanted, now, strict=True)]
+        if max(map(abs, moves)) < dead:
+            found.append(tuple(share / sum_ for share in now))
+        else:
+            found.append(tuple(share / sum_ + damping * move for share, move in zip(now, moves, strict=True)))
+    return tuple(found)
+
+
+def rates(loads: Table, busy_ns: Table) -> tuple[float, ...]:
+    """Work per ns of each part, over all steps; what a part did nothing of says nothing (0)."""
+    found = []
+    for load, took in zip(zip(*loads, strict=True), zip(*busy_ns, strict=True), strict=True):
+        time = sum(took)
+        found.append(sum(load) / time if time > 0 else 0.0)
+    return tuple(found)
+
+
+def predicted_ns(loads: Table, busy_ns: Table, others: Table) -> float:
+    """How long the steps of another plan would take, by its loads: each waits for its slowest part.
+
+    Steps are compared one by one where the plans have as many; else by what the parts did per ns on the whole.
+    """
+    overall = rates(loads, busy_ns)
+    alike = len(loads) == len(others)
+    whole = 0.0
+    for before, took, load in zip_longest(loads if alike else (), busy_ns if alike else (), others):
+        slowest = 0.0
+        for part, work in enumerate(load):
+            if alike and before[part] > 0 and took[part] > 0:
+                slowest = max(slowest, took[part] * work / before[part])
+            elif overall[part] > 0:
+                slowest = max(slowest, work / overall[part])
+        whole += slowest
+    return whole
+
+
+def nearby(wanted: Sequence[float]) -> list[tuple[float, ...]]:
+    """Shares to choose from, close to those that are wanted."""
+    total = sum(wanted)
+    if len(wanted) != 2:
+        return [tuple(max(1, round(20 * each / total)) / 20 for each in wanted)]
+    first = wanted[0] / total
+    return [(ratio, 1 - ratio) for ratio in sorted(_RATIOS, key=lambda ratio: abs(ratio - first))[:3]]
+
+
+@dataclass
+class _Seen:
+    """A way's latest frames; `again_ns` is when it may be tried again after it lost."""
+
+    frames_ns: deque[float] = field(default_factory=lambda: deque(maxlen=_WINDOW))
+    skip: int = _SETTLING
+    again_ns: int = 0
+    pause_ns: int = _RECHECK_NS
+
+    def mean_ns(self) -> float:
+        """Without the longest: somebody else's moment."""
+        return fmean(self._kept())
+
+    def error_ns(self) -> float:
+        """The standard error of the mean."""
+        kept = self._kept()
+        return stdev(kept) / math.sqrt(len(kept)) if len(kept) > 1 else 0.0
+
+    def tells(self, frames: int) -> bool:
+        """Whether it has been seen long enough to be judged."""
+        count = len(self.frames_ns)
+        return count >= frames or (count >= _FEW and sum(self.frames_ns) >= _LONG_NS)
+
+    def _kept(self) -> list[float]:
+        return sorted(self.frames_ns)[:-1] if len(self.frames_ns) > 3 else list(self.frames_ns)
+
+
+class Balance:
+    """Which way the next frame is divided. A way is tried for a few frames, and stays if it is quicker; one that is
+    not gets its next try later and later, as long as nothing changes."""
+
+    def __init__(self, first: Way) -> None:
+        self.current = first
+        self.trial: Way | None = None
+        self.changes = 0
+        self._seen: dict[Way, _Seen] = {first: _Seen()}
+        self._judged_ns: int | None = None
+        self._baseline_ns = 0.0
+
+    @property
+    def way(self) -> Way:
+        return self.trial or self.current
+
+    def note(self, frame_ns: float, now_ns: int) -> None:
+        """A frame was done, in the way it was asked for."""
+        seen = self._seen[self.way]
+        if seen.skip:
+            seen.skip -= 1
+            return
+        seen.frames_ns.append(frame_ns)
+        if self.trial is None:
+            return
+        count = len(seen.frames_ns)
+        hopeless = count >= _HOPELESS_AFTER and min(seen.frames_ns) > self.mean_ns() * (1 + _CHANGED)
+        if seen.tells(_TRIAL) or hopeless:
+            self._decide(self.trial, now_ns)
+
+    def due(self, now_ns: int) -> bool:
+        """Whether it is time to look for something better."""
+        if self.trial is not None or not self._seen[self.current].tells(_WINDOW):
+            return False
+        if self._judged_ns is not None and now_ns - self._judged_ns < _RECHECK_NS:
+            return False
+        mean = self.mean_ns()
+        if self._baseline_ns and mean > self._baseline_ns * (1 + _CHANGED):
+            for seen in self._seen.values():
+                seen.again_ns, seen.pause_ns = 0, _RECHECK_NS
+        self._judged_ns, self._baseline_ns = now_ns, mean
+        return True
+
+    def mean_ns(self) -> float:
+        return self._seen[self.current].mean_ns()
+
+    def choose(self, expected_ns: Mapping[Way, float], now_ns: int) -> Way | None:
+        """Of ways with what they are expected to take, the one to try. One on a single part is tried in any case: it is
+        what there would be without a split."""
+        mean = self.mean_ns()
+        waiting = {way: self._seen.get(way, _Seen()).again_ns for way in expected_ns}
+        open_ = {way: ns for way, ns in expected_ns.items() if way != self.current and waiting[way] <= now_ns}
+        better = {way: ns for way, ns in open_.items() if ns < mean * (1 - _EXPECTED)}
+        if better:
+            return min(better, key=lambda way: better[way])
+        return next((way for way in open_ if way.kind == "single"), None)
+
+    def begin(self, way: Way) -> None:
+        """It is loaded everywhere: the next frames try it."""
+        seen = self._seen.setdefault(way, _Seen())
+        seen.frames_ns.clear()
+        seen.skip = _SETTLING
+        self.trial = way
+
+    def _decide(self, trial: Way, now_ns: int) -> None:
+        tried, before = self._seen[trial], self._seen[self.current]
+        self.trial = None
+        gain = before.mean_ns() - tried.mean_ns()
+        if gain > max(before.mean_ns() * _MEASURED, math.hypot(before.error_ns(), tried.error_ns())):
+            before.again_ns, before.pause_ns = now_ns + _RECHECK_NS, _RECHECK_NS
+            self.current, self._baseline_ns = trial, 0.0
+            self.changes += 1
+            return
+        # What trials cost stays a small part of the time between them.
+        cost = (tried.mean_ns() - before.mean_ns()) * (len(tried.frames_ns) + _SETTLING)
+        tried.again_ns = now_ns + max(tried.pause_ns, int(cost / _SPENT))
+        tried.pause_ns = min(_LONGEST_NS, 2 * tried.pause_ns)
+        # The frames of the old way are from before the trial, but nothing has happened to it since.
+        before.skip = 1

@@ -1,0 +1,190 @@
+"""The parts of a split at work: processes, the memory they share, and the ways of dividing a frame they have loaded."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...core.protocols import Array, Feeds, Outputs
+from ...core.records import to_json
+from ...core.types import Model, Target
+from ..memory import create, fill
+from ..process import Child
+from .run import Clock, Part, clock_bytes, view
+from .ways import Divided
+
+_PAGE = mmap.ALLOCATIONGRANULARITY
+
+
+@dataclass
+class Loaded:
+    """A way that all parts have loaded, under a number. `busy_ns[part]` is how long each step of the last frame took
+    a part."""
+
+    number: int
+    divided: Divided
+    at: int
+    bytes_: int
+    inputs: dict[str, Array]
+    outputs: dict[str, Array]
+    busy_ns: Array
+    own: Part | None
+
+
+class Crew:
+    """The first part runs here, on the caller's core; the others in processes of their own.
+
+    One thread may load while another runs frames.
+    """
+
+    def __init__(
+        self, model: Model, targets: Sequence[Target], cores: Sequence[tuple[int, ...]], timeout_s: float
+    ) -> None:
+        self._model, self._targets, self._cores, self._timeout_s = model, tuple(targets), tuple(cores), timeout_s
+        self._children: list[Child] = []
+        self._loaded: dict[int, Loaded] = {}
+        self._free: list[tuple[int, int]] = []
+        self._frames = self._number = 0
+        self._fd, self._pipes = create(), [os.pipe() for _ in targets]
+        self._peaks: dict[int, int | None] = {}
+        self._end = -(-clock_bytes(len(targets)) // _PAGE) * _PAGE
+        self._clock: Clock | None = None
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self) -> None:
+        os.ftruncate(self._fd, self._end)
+        self._clock = Clock(mmap.mmap(self._fd, self._end), 0, 0, self._pipes, self._alive)
+        handed = (self._fd, *(fd for pipe in self._pipes for fd in pipe))
+        for part, target in enumerate(self._targets[1:], 1):
+            child = Child("edgewise.parallel.split.part", str(target), handed)
+            self._children.append(child)
+            child.tell(
+                {
+                    "model": to_json(self._model),
+                    "target": str(target),
+                    "cores": list(self._cores[part] or target.cores),
+                    "clock": self._end,
+                    "part": part,
+                }
+            )
+
+    @property
+    def pids(self) -> list[int]:
+        return [child.process.pid for child in self._children]
+
+    @property
+    def peak_bytes(self) -> int | None:
+        found = [self._peaks.get(part) for part in range(1, len(self._targets))]
+        return None if None in found else sum(each for each in found if each is not None)
+
+    def load(self, divided: Divided) -> Loaded:
+        """Everywhere at once; frames of other ways may go on meanwhile."""
+        gently = bool(self._loaded)
+        pieces, parts = divided.pieces, len(self._targets)
+        steps = len(pieces.steps[0])
+        busy_at = -(-pieces.shared_bytes // 64) * 64
+        line = -(-steps // 8) * 64
+        at, bytes_ = self._place(busy_at + parts * line)
+        self._number += 1
+        number = self._number
+        for part, child in enumerate(self._children, 1):
+            child.tell(
+                {
+                    "way": number,
+                    "target": str(divided.targets[part]),
+                    "steps": to_json(pieces.steps[part]),
+                    "private_bytes": pieces.private_bytes,
+                    "at": at,
+                    "bytes": bytes_,
+                    "busy": busy_at + part * line,
+                    "others": [each for each in divided.parts if each != part],
+                    "gently": gently,
+                }
+            )
+        memory = mmap.mmap(self._fd, bytes_, offset=at)
+        busy = np.ndarray((parts, steps), np.int64, memory, busy_at, (line, 8))
+        own = None
+        if 0 in divided.parts:
+            others = [each for each in divided.parts if each]
+            target, model = divided.targets[0], self._model
+            own = Part(pieces.steps[0], target, model, memory, pieces.private_bytes, busy[0], others, gently=gently)
+        answers = [(part, child.line(self._timeout_s, raw=True)) for part, child in enumerate(self._children, 1)]
+        for part, said in answers:
+            if "error" in said:
+                raise self._children[part - 1].told(said)
+            self._peaks[part] = said["peak_bytes"]
+        inputs = {each.name: view(each, memory) for each in pieces.inputs}
+        outputs = {each.name: view(each, memory) for each in pieces.outputs}
+        self._loaded[number] = Loaded(number, divided, at, bytes_, inputs, outputs, busy, own)
+        return self._loaded[number]
+
+    def _place(self, wanted: int) -> tuple[int, int]:
+        """Where nothing lies any more, or behind everything."""
+        wanted = -(-max(1, wanted) // _PAGE) * _PAGE
+        for place in self._free:
+            if place[1] >= wanted:
+                self._free.remove(place)
+                return place
+        at, self._end = self._end, self._end + wanted
+        os.ftruncate(self._fd, self._end)
+        return at, wanted
+
+    def forget(self, way: Loaded) -> None:
+        """Nobody may be at work on a frame of it."""
+        for child in self._children:
+            child.tell({"forget": way.number})
+        if way.own is not None:
+            way.own.close()
+        del self._loaded[way.number]
+        self._free.append((way.at, way.bytes_))
+
+    def run(self, way: Loaded, feeds: Feeds) -> Outputs:
+        clock, parts = self._clock, way.divided.parts
+        assert clock is not None
+        fill(way.inputs, feeds)
+        self._frames += 1
+        frame, steps = self._frames, len(way.divided.pieces.steps[0])
+        clock.begin(frame, way.number, parts)
+        if way.own is not None:
+            way.own.frame(clock, frame)
+        for part in parts:
+            if part:
+                clock.wait(part, frame, steps)
+        return {name: array.copy() for name, array in way.outputs.items()}
+
+    def _alive(self) -> None:
+        """Asked when nothing has moved for a while."""
+        for child in self._children:
+            if child.process.poll() is not None:
+                child.line(0.1)
+
+    def stop(self) -> None:
+        """Ends the processes; whoever waits for an answer of theirs finds out."""
+        for child in self._children:
+            child.process.kill()
+
+    def close(self) -> None:
+        self.stop()
+        for child in self._children:
+            child.close()
+        self._children.clear()
+        for way in self._loaded.values():
+            if way.own is not None:
+                way.own.close()
+        self._loaded.clear()
+        if self._clock is not None:
+            self._clock.close()
+            self._clock = None
+        for fd in (self._fd, *(end for pipe in self._pipes for end in pipe)):
+            with suppress(OSError):
+                os.close(fd)
+        self._fd, self._pipes = -1, []

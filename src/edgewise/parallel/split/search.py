@@ -1,0 +1,85 @@
+"""What better way there may be to divide frames: the ways to choose from, with what each would take."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Generic, TypeVar
+
+from .balance import Shares, Table, Way, nearby, predicted_ns, rates, settled
+from .ways import Ways
+
+T = TypeVar("T")
+# How much quicker another part has to be than the first to run alone.
+_FIRST = 1.15
+
+
+def candidates(ways: Ways, now: Way, busy_ns: Table, frame_ns: float) -> dict[Way, float]:
+    """Ways with the ns that a frame would take, if the parts are as quick as they were in `now`, whose steps kept them
+    busy for so long."""
+    loads = ways.loads(now)
+    found = rates(loads, busy_ns)
+    if not all(found):
+        # A part that does nothing tells nothing; whether it would help now is seen by trying.
+        return {}
+    waited = max(0.0, frame_ns - predicted_ns(loads, busy_ns, loads))
+    near: list[Shares] = [(shares,) for shares in nearby(found)]
+    wanted = [replace(now, shares=shares) for shares in near]
+    if now.kind == "split" and len(loads) > 1:
+        wanted.append(replace(now, shares=_rounded(settled(_fractions(loads), busy_ns))))
+        # The fewer the exchanges, the less somebody else on a core is waited for; and the more is computed twice.
+        wanted += [replace(now, shares=near[0], axis=axis) for axis in ways.axes if axis != now.axis]
+    expected: dict[Way, float] = {}
+    for way in wanted:
+        other = ways.loads(way)
+        expected[way] = predicted_ns(loads, busy_ns, other) + waited * len(other) / len(loads)
+    # Each has to load the model for it, so another than the first must be worth it.
+    best = max(range(len(found)), key=lambda part: found[part] * (1 if part else _FIRST))
+    alone = Way("single", part=best)
+    expected[alone] = sum(map(sum, ways.loads(alone))) / found[best]
+    return expected
+
+
+def _fractions(loads: Table) -> Shares:
+    """What each part did of a step, by its work; equal where nothing was to be done."""
+    return tuple(
+        tuple(each / sum(step) for each in step) if sum(step) else (1 / len(step),) * len(step) for step in loads
+    )
+
+
+def _rounded(shares: Shares) -> Shares:
+    """In twentieths: what differs less is the same, and need not be loaded again."""
+    rounded = tuple(tuple(max(1, round(20 * share)) / 20 for share in step) for step in shares)
+    return rounded[:1] if len(set(rounded)) == 1 else rounded
+
+
+class Background(Generic[T]):
+    """Something that goes on beside the frames."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._found: T | None = None
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._found = self._work()
+        except Exception as error:  # noqa: BLE001 - raised again where the result is asked for
+            self._error = error
+
+    @property
+    def done(self) -> bool:
+        return not self._thread.is_alive()
+
+    def result(self) -> T:
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        assert self._found is not None
+        return self._found
+
+    def wait(self) -> None:
+        self._thread.join()

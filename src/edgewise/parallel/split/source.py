@@ -1,0 +1,90 @@
+"""What is cut: the graph of a model, as it is written or as the engine has optimized it; and how values lie in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from ...core import registry
+from ...core.types import Model, Target, Tensor
+from ...model import feeds as noise
+from ...model.emit import emit
+from ...model.graph import Graph, Node, graph, written
+from .rows import blocked
+
+_REORDERS = "com.microsoft.nchwc"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The graph, the targets its pieces are loaded on, and the values whose channels lie in blocks, of how many."""
+
+    graph: Graph
+    targets: list[Target]
+    blocks: dict[str, int] = field(default_factory=dict)
+
+
+def source_of(model: Model, targets: Sequence[Target], folder: Path) -> Source:
+    """The graph as the engine has optimized it, where all parts run on the same kind of target, because an engine
+    optimizes a piece less well than the whole. Of a quantized model the graph as it is: what an engine makes of it is
+    its own affair, and it makes the same of a piece."""
+    first = targets[0]
+    engine = registry.find("engines", first.engine)
+    alike = {(target.engine, target.device, target.precision, target.options) for target in targets}
+    if len(alike) > 1 or not hasattr(engine, "optimized") or model.precision == "int8":
+        return Source(graph(model), list(targets))
+    path = folder / "optimized.onnx"
+    pieces = [replace(target, options=engine.optimized(model, target, str(path)).options) for target in targets]
+    found = observed(str(path), model, pieces[0], folder)
+    names = blocked(found)
+    return Source(found, pieces, dict.fromkeys(names, _block(pieces[0], folder)) if names else {})
+
+
+def any_batch(model: Model) -> bool:
+    """Whether the file leaves open how many samples come at once."""
+    import onnx
+
+    inputs = onnx.load(model.path, load_external_data=False).graph.input
+    firsts = [each.type.tensor_type.shape.dim[:1] for each in inputs if each.name in {t.name for t in model.inputs}]
+    return all(first and not first[0].HasField("dim_value") for first in firsts)
+
+
+def observed(path: str, model: Model, target: Target, folder: Path) -> Graph:
+    """A file whose operators no public rule knows the sizes of: it is run once, and they are looked at."""
+    inputs = {tensor.name: tensor for tensor in model.inputs}
+    bare = written(path, inputs, tuple(inputs))
+    names = [name for node in bare.nodes for name in node.outputs if name]
+    unknown = [Tensor(name, "float32", None) for name in names]
+    spy = folder / "observed.onnx"
+    spy.write_bytes(emit(bare.nodes, bare.constants, list(model.inputs), unknown, bare.opset).SerializeToString())
+    looked = replace(model, path=str(spy), outputs=tuple(unknown))
+    executable = registry.find("engines", target.engine).load(looked, target)
+    try:
+        shapes = {t.name: tuple(d for d in t.shape or () if isinstance(d, int)) for t in model.inputs}
+        answers = executable.run(noise.feeds(model, shapes, 0))
+    finally:
+        executable.close()
+    found = {name: Tensor(name, str(array.dtype), tuple(array.shape)) for name, array in answers.items()}
+    spy.unlink()
+    return replace(bare, values=inputs | found)
+
+
+def _block(target: Target, folder: Path) -> int:
+    """How many channels the engine puts together, which depends on the processor: it is asked to do so with numbers
+    that tell where they came from."""
+    channels, path = 64, folder / "block.onnx"
+    form = Tensor("x", "float32", (1, channels, 1, 2))
+    made = replace(form, name="y")
+    node = Node("reorder", "ReorderInput", ("x",), ("y",), {}, _REORDERS)
+    path.write_bytes(emit([node], {}, [form], [made], 17).SerializeToString())
+    asked = Model("block", str(path), (form,), (made,))
+    executable = registry.find("engines", target.engine).load(asked, target)
+    try:
+        given = np.arange(2 * channels, dtype=np.float32).reshape(1, channels, 1, 2)
+        # A block holds the first place of all its channels, and then the second.
+        return int(np.argmax(np.asarray(executable.run({"x": given})["y"]).ravel() == 1))
+    finally:
+        executable.close()

@@ -1,0 +1,155 @@
+"""The ways a frame of one model can be divided over the parts, as models to load and places in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from ...core.errors import Unsupported
+from ...core.types import Model, Target
+from ...model import arena
+from ...model.graph import Graph
+from .balance import Way
+from .chains import Axis, row_edges, work_of
+from .cut import Lies, Pieces, Step, cut
+from .plan import Plan, Work, plan, weights_apart
+from .rows import AXIS
+from .rules import shape_of
+from .source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """What to load for a way, on which target each part loads it, and how much each part does in each step."""
+
+    way: Way
+    pieces: Pieces
+    targets: tuple[Target, ...]
+    loads: tuple[tuple[float, ...], ...]
+    notes: tuple[str, ...]
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Those that have anything to do."""
+        steps = self.pieces.steps
+        return tuple(part for part in range(len(steps)) if any(step.path for step in steps[part]))
+
+
+class Ways:
+    """`axes` are those to choose from; the first is the one to begin with."""
+
+    def __init__(self, model: Model, source: Source, targets: Sequence[Target], axes: Sequence[Axis]) -> None:
+        self._model, self._source, self._targets, self.axes = model, source, tuple(targets), tuple(axes)
+        self._plans: dict[Way, Plan] = {}
+
+    def plan(self, way: Way) -> Plan:
+        if way not in self._plans:
+            self._plans[way] = plan(self._source.graph, way.shares, way.axis)
+        return self._plans[way]
+
+    def loads(self, way: Way) -> tuple[tuple[float, ...], ...]:
+        """Work by step and part; what is not divided is a part's whole work."""
+        if way.kind == "split":
+            return loads(self.plan(way))
+        found, _ = weights_apart(self._source.graph)
+        work = sum(work_of(node, found) for node in found.nodes)
+        if way.kind == "single":
+            return (tuple(work * (part == way.part) for part in range(len(self._targets))),)
+        counts = [end - begin for begin, end in pairwise(self._samples(way))]
+        return (tuple(work * count / sum(counts) for count in counts),)
+
+    def divide(self, way: Way, folder: Path) -> Divided:
+        loads_ = self.loads(way)
+        if way.kind == "split":
+            made = self.plan(way)
+            pieces = cut(made, folder, self._source.blocks)
+            return Divided(way, pieces, tuple(self._source.targets), loads_, _notes(made))
+        if way.kind == "single":
+            parts = len(self._targets)
+            edges = tuple(self._batch() * (part > way.part) for part in range(parts + 1))
+            note = f"all on {self._targets[way.part]}: no exchanges"
+        else:
+            edges = self._samples(way)
+            shown = " + ".join(str(end - begin) for begin, end in pairwise(edges))
+            note = f"1 exchange: the {self._batch()} samples of a batch are divided as {shown}"
+        pieces = whole(self._model, self._source.graph, edges)
+        return Divided(way, pieces, self._targets, loads_, (note,))
+
+    def _batch(self) -> int:
+        shape = self._model.inputs[0].shape
+        assert shape is not None and isinstance(shape[0], int)
+        return shape[0]
+
+    def _samples(self, way: Way) -> tuple[int, ...]:
+        return row_edges(self._batch(), way.shares[0])
+
+
+def whole(model: Model, found: Graph, edges: Sequence[int]) -> Pieces:
+    """The model itself on every part, each with its samples of the batch; a part may have none."""
+    sizes = {name: _size(found, name) for name in (*found.inputs, *found.outputs)}
+    places, bytes_ = arena.place(sizes, dict.fromkeys(sizes, (0, 0)))
+    batch = edges[-1]
+
+    def lies(name: str, begin: int, end: int) -> Lies:
+        shape, dtype = shape_of(found, name), found.values[name].dtype
+        assert shape is not None
+        if (begin, end) == (0, batch):
+            return Lies(name, dtype, shape, places[name])
+        if not shape or shape[0] != batch:
+            raise Unsupported(f"{name!r} of {model.label} has size {shape}: its first axis is not the batch of {batch}")
+        each = math.prod(shape[1:]) * np.dtype(dtype).itemsize
+        return Lies(name, dtype, (end - begin, *shape[1:]), places[name] + begin * each)
+
+    steps = []
+    for begin, end in pairwise(edges):
+        if begin == end:
+            steps.append((Step(),))
+            continue
+        inputs = tuple(lies(name, begin, end) for name in found.inputs)
+        outputs = tuple(lies(name, begin, end) for name in found.outputs)
+        steps.append((Step(model.path, inputs, outputs),))
+    everything = [tuple(lies(name, 0, batch) for name in names) for names in (found.inputs, found.outputs)]
+    return Pieces(tuple(steps), everything[0], everything[1], bytes_, 0)
+
+
+def _size(found: Graph, name: str) -> int:
+    shape = shape_of(found, name)
+    if shape is None:
+        raise Unsupported(f"the size of {name!r} is not known before it runs: this model cannot be split")
+    return math.prod(shape) * np.dtype(found.values[name].dtype).itemsize
+
+
+def loads(made: Plan) -> tuple[tuple[float, ...], ...]:
+    found = [[0.0] * made.parts for _ in range(made.steps)]
+    for work in made.works:
+        whole_ = work_of(work.node, made.graph)
+        for part in range(made.parts):
+            found[work.step][part] += whole_ * _share(made, work, part)
+    return tuple(map(tuple, found))
+
+
+def _share(made: Plan, work: Work, part: int) -> float:
+    shape = shape_of(made.graph, work.node.outputs[0])
+    if work.rows is not None:
+        rows = work.rows[part]
+        assert shape is not None
+        return (rows[1] - rows[0]) / shape[AXIS] if rows else 0.0
+    if work.edges is not None:
+        return (work.edges[part + 1] - work.edges[part]) / work.edges[-1]
+    return 1.0
+
+
+def _notes(made: Plan) -> tuple[str, ...]:
+    by_rows = sum(work.rows is not None for work in made.works)
+    by_channels = sum(work.edges is not None for work in made.works)
+    steps = len({work.step for work in made.works if work.rows is not None})
+    return (
+        f"{made.steps} exchanges",
+        f"{by_rows + by_channels} of {len(made.works)} operators are split, the others are computed by every part",
+        f"{steps} of {made.steps} steps cut by rows, redundant work {100 * made.redundant:.1f} %",
+    )
