@@ -9,8 +9,9 @@ from typing import Any
 from ...core.records import from_json
 from ...core.text import parse_placement
 from ...core.types import Model
-from .executable import graph_for
+from .executable import asked
 from .plan import plan
+from .source import source_of
 
 
 def outline(model: dict[str, Any], placement: str) -> dict[str, int]:
@@ -18,7 +19,7 @@ def outline(model: dict[str, Any], placement: str) -> dict[str, int]:
     place = parse_placement(placement)
     shares = [part.share or 1.0 / len(place.parts) for part in place.parts]
     with tempfile.TemporaryDirectory(prefix="edgewise-") as folder:
-        found, _ = graph_for(from_json(Model, model), place.targets, Path(folder))
-        made = plan(found, [shares])
+        axis, targets = asked(place)
+        made = plan(source_of(from_json(Model, model), targets, Path(folder)).graph, [shares], axis)
     shared = sum(work.edges is not None for work in made.works)
     return {"exchanges": made.steps, "operators": len(made.works), "shared": shared}
