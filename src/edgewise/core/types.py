@@ -15,7 +15,9 @@ from .errors import EdgewiseError, InputError, WorkerCrashed
 
 Level = Literal["note", "caution", "problem"]
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8")
-PLACEMENT_KINDS = ("single", "deal", "split", "stages")
+PLACEMENT_KINDS = ("single", "deal", "split", "stages", "branches")
+# Placements that work on several frames at once.
+STREAMS = ("deal", "stages")
 SCENARIO_KINDS = ("single", "concurrent", "server", "offline")
 CONTENTION_KINDS = ("compute", "memory", "cache")
 INPUT_KINDS = ("noise", "white")

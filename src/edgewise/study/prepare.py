@@ -16,7 +16,19 @@ from pathlib import Path
 from .. import engines, zoo
 from ..core.errors import EdgewiseError, InputError, StoreError, Unavailable, Unsupported
 from ..core.records import from_json, to_json
-from ..core.types import Device, Failure, Machine, Measurement, Model, Placement, Result, Scenario, Target, Task
+from ..core.types import (
+    STREAMS,
+    Device,
+    Failure,
+    Machine,
+    Measurement,
+    Model,
+    Placement,
+    Result,
+    Scenario,
+    Target,
+    Task,
+)
 from ..measure import isolate
 from ..measure.cell import Cell, Session
 from ..model import feeds
@@ -250,8 +262,8 @@ def cell_unless(
             versions=versions,
             inputs=inputs,
             label=model.label,
-            # Of a split, the worker itself is the first part; a stream is dealt from wherever there is room.
-            cores=() if placement.kind == "deal" else cores[0],
+            # Of a split, the worker itself is the first part; a stream is handed out from wherever there is room.
+            cores=() if placement.kind in STREAMS else cores[0],
             reference=_reference(model, shapes, scenario, limits) if checked else None,
             memory_bytes=limits.memory_bytes,
             timeout_s=limits.timeout_s,
