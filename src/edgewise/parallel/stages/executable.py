@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...core.errors import EdgewiseError, EngineFailure, InputError, WorkerTimeout
-from ...core.protocols import Array, Feeds, Outputs
+from ...core.protocols import EVERYBODY, Array, Feeds, Outputs
 from ...core.records import to_json
 from ...core.types import Model, Placement, Ran
 from ...model.graph import graph
@@ -34,12 +34,12 @@ _DEPTH = 2
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A frame that came out of the last stage, which is `who`; its delay is from when the first began with it."""
+    """A frame that came out of the last stage; its delay is from when the first began with it."""
 
     number: int
-    who: int
     delay_ns: int
     outputs: Mapping[str, Array]
+    who: int = EVERYBODY
 
 
 class StageProcess(PartProcess):
@@ -254,7 +254,7 @@ class _Stream:
         slot = stages._slots[frame % stages.window]
         outputs = {n: stages._constants[n] if n in stages._constants else slot[n] for n in stages._outputs}
         delay = time.perf_counter_ns() - self._begun.pop(frame)
-        return Delivered(frame, stages.chosen.stages[-1].target, delay, outputs)
+        return Delivered(frame, delay, outputs)
 
 
 def _sizes(whole: Whole, name: str) -> tuple[int, ...]:
