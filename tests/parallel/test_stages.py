@@ -241,6 +241,42 @@ def test_what_cannot_be_cut_says_so(tmp_path: Path, model: Model) -> None:
         build(model, placement, [(model, ()), (_single(tmp_path), ())])
 
 
+def _odd(tmp_path: Path) -> Model:
+    """An answer of the first stage, an input of the last, one that every stage but the first passes by, and an answer
+    that is no matter of the inputs."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes = [
+        helper.make_node("Relu", ["x"], ["early"], name="r"),
+        helper.make_node("Softmax", ["early"], ["s"], name="s", axis=1),
+        helper.make_node("Exp", ["s"], ["e"], name="e"),
+        helper.make_node("Mul", ["e", "z"], ["m"], name="m"),
+        helper.make_node("Add", ["m", "early"], ["late"], name="a"),
+        helper.make_node("Identity", ["k"], ["known"], name="k"),
+    ]
+    info = {
+        n: helper.make_tensor_value_info(n, TensorProto.FLOAT, [4, 8]) for n in ("x", "z", "early", "late", "known")
+    }
+    made = helper.make_graph(
+        nodes,
+        "odd",
+        [info["x"], info["z"]],
+        [info["early"], info["late"], info["known"]],
+        [numpy_helper.from_array(np.full((4, 8), 7, np.float32), "k")],
+    )
+    onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "o.onnx")
+    return inspect(str(tmp_path / "o.onnx"))
+
+
+@pytest.mark.parametrize("last", [ORT, "null:cpu:fp32@1{over=ort}"])
+def test_answers_and_inputs_of_any_stage(tmp_path: Path, stages: Callable[..., Stages], last: str) -> None:
+    model = _odd(tmp_path)
+    executable = stages(model, f"stages({ORT}=0.3, {ORT}=0.3, {last}=0.4)")
+    assert len(executable.pids) == 3
+    check(model, executable, 10)
+
+
 Costs = st.integers(2, 7).flatmap(
     lambda n: st.lists(st.lists(st.floats(0.1, 10), min_size=n, max_size=n), min_size=2, max_size=3)
 )

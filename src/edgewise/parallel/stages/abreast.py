@@ -16,12 +16,12 @@ import numpy as np
 from ...core.errors import EngineFailure, Unsupported, WorkerTimeout
 from ...core.protocols import Array, Feeds, Outputs
 from ...core.records import to_json
-from ...core.types import Model, Placement, Ran, Target
-from ...model.graph import graph
+from ...core.types import Model, Placement, Ran
 from ..memory import create, fill
 from ..process import Child
 from ..split.cut import Lies
 from ..split.cut import Step as Loaded
+from ..split.executable import graph_for
 from ..split.run import Clock, clock_bytes
 from .branches import Slot, bound, makespan, schedule
 from .chains import Pieces, chains
@@ -81,20 +81,20 @@ class Branches:
         model = same_file(parts, placement)
         if any(part.share is not None for part in placement.parts):
             raise Unsupported("branches take no shares: what each target does follows from what the branches take")
-        whole, targets = Whole(graph(model)), placement.targets
-        self._targets, self._whole = targets, whole
+        found, targets = graph_for(model, placement.targets, folder)
+        self._targets, self._whole = placement.targets, (whole := Whole(found))
         self.pieces = chains(whole)
         if not self.pieces.branching:
             raise Unsupported(
                 f"{model.label} has no branches: each operator needs the one before",
-                "cut its operators: --on 'split(" + ", ".join(map(str, targets)) + ")'",
+                "cut its operators: --on 'split(" + ", ".join(map(str, placement.targets)) + ")'",
             )
         cores = [own or target.cores for (_, own), target in zip(parts, targets, strict=True)]
         if planning is not None:
             self.planned = planning(self.pieces)
         else:
             with Trials(targets, cores, self._timeout_s) as trials:
-                self.planned = planned(trials, whole, model, self.pieces, targets, folder)
+                self.planned = planned(trials, whole, model, self.pieces, len(targets), folder)
         self.lanes = lanes(self.planned.slots, self.pieces.needs, len(targets))
         loaded, size = self._cut(model, folder)
         clock_at = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -106,7 +106,7 @@ class Branches:
         totals = self._totals = [len(lane) for lane in self.lanes]
         waits = [[step.waits for step in lane] for lane in self.lanes]
         for number, target in enumerate(targets[1:], 1):
-            child = Child("edgewise.parallel.stages.side", str(target), handed)
+            child = Child("edgewise.parallel.stages.side", str(placement.targets[number]), handed)
             self._children.append(child)
             child.tell(
                 {
@@ -224,11 +224,9 @@ class Branches:
         self._fd, self._pipes = -1, []
 
 
-def planned(
-    trials: Trials, whole: Whole, model: Model, pieces: Pieces, targets: Sequence[Target], folder: Path
-) -> Planned:
+def planned(trials: Trials, whole: Whole, model: Model, pieces: Pieces, targets: int, folder: Path) -> Planned:
     """By what each piece takes on each target, and what handing over takes."""
-    costs = measured(trials, whole, model, pieces.nodes, len(targets), folder)
+    costs = measured(trials, whole, model, pieces.nodes, targets, folder)
     handing = trials.handing()
     crossing = {
         (giver, taker): sum(
@@ -240,7 +238,9 @@ def planned(
         for giver in needs
     }
     slots = schedule(costs, pieces.needs, lambda giver, taker, there, here: handing.cost(crossing[giver, taker]))
-    everybody = range(len(targets))
     # One after another: alone is what they are to be compared with.
-    alone = [trials.together([model if who == each else None for each in everybody])[who] for who in everybody]
+    all_of_it = piece(whole, model, range(len(whole.graph.nodes)), folder / "whole.onnx")
+    alone = [
+        trials.together([all_of_it if who == each else None for each in range(targets)])[who] for who in range(targets)
+    ]
     return Planned(tuple(slots), bound(costs, pieces.needs), tuple(alone))

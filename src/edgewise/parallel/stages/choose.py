@@ -49,9 +49,8 @@ def choose(
     whole: Whole,
     model: Model,
     placement: Placement,
-    cores: Sequence[tuple[int, ...]],
+    trials: Trials,
     folder: Path,
-    timeout_s: float,
     choosing: Callable[[Units], Chosen] | None = None,
 ) -> Chosen:
     given = [part.share for part in placement.parts if part.share is not None]
@@ -67,8 +66,7 @@ def choose(
         return choosing(row)
     if given:
         return _shared(row, placement, given)
-    with Trials(placement.targets, cores, timeout_s) as trials:
-        return _measured(row, model, placement.targets, trials, folder)
+    return _measured(row, model, placement.targets, trials, folder)
 
 
 def _shared(row: Units, placement: Placement, given: Sequence[float]) -> Chosen:

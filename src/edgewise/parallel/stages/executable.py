@@ -20,10 +20,11 @@ from ...core.errors import EdgewiseError, EngineFailure, InputError, WorkerTimeo
 from ...core.protocols import EVERYBODY, Array, Feeds, Outputs
 from ...core.records import to_json
 from ...core.types import Model, Placement, Ran
-from ...model.graph import graph
 from ..memory import Form, Slots, create, fill
 from ..process import PartProcess
+from ..split.executable import graph_for
 from .choose import Chosen, choose
+from .costs import Trials
 from .pieces import Whole, piece, same_file
 from .units import Units
 
@@ -80,15 +81,20 @@ class Stages:
         folder: Path,
     ) -> None:
         model = same_file(parts, placement)
-        whole = Whole(graph(model))
+        # Alike, they take pieces of the graph as their engine has optimized it: then nothing is fused less for the cut.
+        found, targets = graph_for(model, placement.targets, folder)
+        whole = Whole(found)
         cores = [own or target.cores for (_, own), target in zip(parts, placement.targets, strict=True)]
-        found = choose(whole, model, placement, cores, folder, self._timeout_s, choosing)
-        self.chosen, self._targets = found, placement.targets
+        with Trials(targets, cores, self._timeout_s) as trials:
+            self.chosen = choose(whole, model, placement, trials, folder, choosing)
+        self._targets = placement.targets
         pieces = []
-        for number, stage in enumerate(found.stages):
-            made = piece(whole, model, found.units.nodes(stage.first, stage.last), folder / f"stage-{number}.onnx")
+        for number, stage in enumerate(self.chosen.stages):
+            made = piece(
+                whole, model, self.chosen.units.nodes(stage.first, stage.last), folder / f"stage-{number}.onnx"
+            )
             pieces.append(made)
-            self.parts.append(StageProcess(made, placement.targets[stage.target], (self._fd,), cores[stage.target]))
+            self.parts.append(StageProcess(made, targets[stage.target], (self._fd,), cores[stage.target]))
         for part in self.parts:
             part.opened(self._timeout_s)
         crossing = dict.fromkeys((*whole.graph.inputs, *(t.name for made in pieces for t in made.outputs)))

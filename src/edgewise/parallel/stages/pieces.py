@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -43,7 +43,8 @@ class Whole:
 
     @cached_property
     def multiply_adds(self) -> list[int]:
-        """Of each node; what cannot be counted counts nothing."""
+        """Of each node; what cannot be counted counts nothing. An engine's own form of an operator (blocked, with an
+        activation in it) multiplies as much as the one ONNX has under the same name."""
         sizes = {name: tuple(array.shape) for name, array in self.graph.constants.items()}
         for name, value in self.graph.values.items():
             if (shape := _shape(value)) is not None:
@@ -51,7 +52,8 @@ class Whole:
         found = []
         for node in self.graph.nodes:
             try:
-                found.append(work(node, sizes).multiply_adds)
+                plain = replace(node, operator=node.operator.removeprefix("Fused"), domain="")
+                found.append(work(plain, sizes).multiply_adds)
             except Uncountable:
                 found.append(0)
         return found
