@@ -215,6 +215,17 @@ def test_who_rejects_an_operator_gets_no_part_with_it(model: Model, stages: Call
         stages(model, f"stages({ORT}=0.5, {picky}=0.5)")
 
 
+@pytest.mark.parametrize("name", ["ncnn", "mnn", "litert"])
+def test_engines_with_formats_of_their_own_get_their_stage_in_it(
+    model: Model, stages: Callable[..., Stages], name: str
+) -> None:
+    pytest.importorskip({"litert": "ai_edge_litert", "mnn": "MNN"}.get(name, name), reason=f"{name} is not installed")
+    executable = stages(model, f"stages({ORT}=0.5, {name}:cpu:fp32@1=0.5)")
+    for seed in range(3):
+        for key, array in whole(model, feeds(model, seed)).items():
+            np.testing.assert_allclose(executable.run(feeds(model, seed))[key], array, rtol=1e-3, atol=1e-3)
+
+
 def test_a_target_that_runs_nothing_is_refused(model: Model, stages: Callable[..., Stages]) -> None:
     with pytest.raises(EngineFailure, match="told to fail at load"):
         stages(model, f"stages({ORT}, null:cpu@1{{fail=load}})")

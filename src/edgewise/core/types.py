@@ -18,6 +18,8 @@ PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8")
 PLACEMENT_KINDS = ("single", "deal", "split", "stages", "branches")
 # Placements that work on several frames at once.
 STREAMS = ("deal", "stages")
+# Placements that cut a graph between its operators; every part is a model of its own.
+PIECEWISE = ("stages", "branches")
 SCENARIO_KINDS = ("single", "concurrent", "server", "offline")
 CONTENTION_KINDS = ("compute", "memory", "cache")
 INPUT_KINDS = ("noise", "white")

@@ -28,6 +28,7 @@ from ..model import feeds
 from ..system import affinity, meters
 from ..system.process import die_with_parent
 from .memory import Form, Slots, fill
+from .opening import opened
 
 COUNT = struct.Struct("<I")
 ANSWER = struct.Struct("<qq")
@@ -85,7 +86,7 @@ def _open(model: dict[str, Any], target: str, cores: list[int], seed: int) -> tu
     shapes = {t.name: tuple(d for d in t.shape or () if isinstance(d, int)) for t in subject.inputs}
     noise = feeds.feeds(subject, shapes, seed)
     begin = time.perf_counter_ns()
-    executable: Executable = engine.load(subject, place)
+    executable = opened(subject, place)
     loaded = time.perf_counter_ns()
     outputs = executable.run(noise)
     first = time.perf_counter_ns()

@@ -17,6 +17,7 @@ from .. import engines, zoo
 from ..core.errors import EdgewiseError, InputError, StoreError, Unavailable, Unsupported
 from ..core.records import from_json, to_json
 from ..core.types import (
+    PIECEWISE,
     STREAMS,
     Device,
     Failure,
@@ -251,8 +252,11 @@ def cell_unless(
         if (found := known(task, versions, inputs)) is not None:
             return found
         checked = any(engine.computes or target.option("over") for target, engine in zip(targets, facts, strict=True))
+        # What is cut is converted piece by piece, where it will run.
         loaded = [
-            _converted(subject, conversion, target, engine, limits) if conversion else subject
+            _converted(subject, conversion, target, engine, limits)
+            if conversion and placement.kind not in PIECEWISE
+            else subject
             for subject, conversion, target, engine in zip(subjects, conversions, targets, facts, strict=True)
         ]
         return Cell(

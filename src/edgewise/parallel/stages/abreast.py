@@ -65,7 +65,8 @@ class Branches:
         self._inputs: dict[str, Array] = {}
         self._outputs: dict[str, Array] = {}
         try:
-            with tempfile.TemporaryDirectory(prefix="edgewise-") as folder:
+            # Gone when all is loaded: a process that is ended from outside could not remove it any more.
+            with tempfile.TemporaryDirectory(prefix="edgewise-", ignore_cleanup_errors=True) as folder:
                 self._open(parts, placement, planning, Path(folder))
         except BaseException:
             self.close()

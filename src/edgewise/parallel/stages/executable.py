@@ -67,7 +67,8 @@ class Stages:
         self.parts: list[StageProcess] = []
         self.lost: list[EdgewiseError] = []
         try:
-            with tempfile.TemporaryDirectory(prefix="edgewise-") as folder:
+            # Gone when all is loaded: a process that is ended from outside could not remove it any more.
+            with tempfile.TemporaryDirectory(prefix="edgewise-", ignore_cleanup_errors=True) as folder:
                 self._open(parts, placement, choosing, Path(folder))
         except BaseException:
             self.close()

@@ -116,7 +116,7 @@ def same_file(parts: Sequence[tuple[Model, tuple[int, ...]]], placement: Placeme
     deal = "deal its frames: --on 'deal(" + ", ".join(map(str, placement.targets)) + ")'"
     if len({each.digest for each, _ in parts}) > 1:
         raise Unsupported(
-            f"{placement.kind} takes targets that load the same file: engines that read ONNX, all in int8 or none",
+            f"{placement.kind} takes targets that load the same file: all in int8, or none",
             deal,
         )
     if Path(model.path).suffix != ".onnx":

@@ -41,6 +41,10 @@ class Side(Part):
             os.environ.update(engine.environment(target))
         super().__init__(steps, target, model, shared, 0)
         self._waits, self._totals = waits, totals
+        # Once before it counts: some engines read their file only then, and it will be gone.
+        for run in self.runs:
+            if run is not None:
+                run()
 
     def frame(self, clock: Clock, part: int, before: int) -> None:
         frames = before // max(1, len(self.runs))

@@ -25,6 +25,7 @@ from ...core.types import Model
 from ...model import feeds
 from ...system import affinity
 from ...system.process import die_with_parent
+from ..opening import opened
 from ..part import say
 
 _WARMUP = 2
@@ -52,7 +53,7 @@ def main() -> None:
                 continue
             try:
                 model = from_json(Model, asked["model"])
-                executable = engine.load(model, target)
+                executable = opened(model, target)
                 try:
                     say(write_fd, {"samples_ns": _samples(executable, model)})
                 finally:
