@@ -57,6 +57,17 @@ def test_a_model_is_cut_into_stages_and_right(tiny_onnx: Path, tmp_path: Path) -
     assert all(len(set(each["shares"])) == 1 for each in result["rounds"])
 
 
+def test_branches_run_side_by_side_and_right(tmp_path: Path) -> None:
+    model = tmp_path / "fires.onnx"
+    assert edgewise("zoo", "export", "squeezenet1_1", "-o", str(model), "--size", "64").returncode == 0
+    found = bench(model, tmp_path / "lab.db", "branches(ort:cpu@1, ort:cpu@1)")
+    (result,) = found["results"]
+    assert result["task"]["scenario"].startswith("single")
+    names = [column["name"] for column in found["section"]["columns"]]
+    assert found["section"]["rows"][0][names.index("error")] < 1e-5
+    assert "8 regions with branches" in result["starts"][0]["ran"]["notes"]
+
+
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores")
 def test_sides_of_a_comparison_may_be_placements(tiny_onnx: Path, tmp_path: Path) -> None:
     done = edgewise(

@@ -201,6 +201,13 @@ def test_costs_decide_without_shares(model: Model, stages: Callable[..., Stages]
     executable = stages(model, f"stages({ORT}, {ORT})")
     check(model, executable, 10)
     assert any("slowest stage" in note for note in executable.ran().notes)
+    # And again with shares, as its notes say: the same nodes in the same order of targets.
+    placement = parse_placement(f"stages({ORT}, {ORT})")
+    chosen = executable.chosen
+    if (same := chosen.placement(placement.targets)) is not None:
+        again = stages(model, str(same)).chosen
+        edges = [[c.units.nodes(stage.first, stage.last) for stage in c.stages] for c in (chosen, again)]
+        assert edges[0] == edges[1]
 
 
 def test_who_rejects_an_operator_gets_no_part_with_it(model: Model, stages: Callable[..., Stages]) -> None:

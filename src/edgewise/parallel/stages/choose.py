@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...core.errors import InputError, Unsupported
-from ...core.types import Model, Placement, Target
+from ...core.types import Model, Part, Placement, Target
 from .costs import Trials, measured
 from .pieces import Whole, piece
 from .pipeline import Stage, by_shares, refined, slowest
@@ -15,6 +15,8 @@ from .units import MOST, Units, units
 
 # Every unit is loaded on every target: so many take seconds.
 _MOST_MEASURED = 24
+# Of a share, so that the nearest place to cut is this one.
+_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,18 @@ class Chosen:
     stages: tuple[Stage, ...]
     how: str = ""
     timed: bool = False
+
+    def placement(self, targets: Sequence[Target]) -> Placement | None:
+        """This cut as somebody can ask for it: with shares, stages in their order. None where a stage has nothing that
+        multiplies, or is the only one."""
+        done = [sum(self.units.multiply_adds[stage.first : stage.last]) for stage in self.stages]
+        if len(done) < 2 or not all(done):
+            return None
+        parts = [
+            Part(targets[stage.target], round(each / sum(done), _DIGITS))
+            for stage, each in zip(self.stages, done, strict=True)
+        ]
+        return Placement("stages", tuple(parts))
 
     def notes(self, targets: Sequence[Target]) -> tuple[str, ...]:
         found = []
@@ -40,6 +54,8 @@ class Chosen:
             found.append(f"after unit {stage.last - 1}: {len(live.values)} values, {live.size_bytes} bytes handed over")
         if self.timed:
             found.append(f"the slowest stage limits the stream: {round(slowest(self.stages))} ns")
+            if (same := self.placement(targets)) is not None:
+                found.append(f"the same cut, without measuring: {same}")
         left = {*range(len(targets))} - {stage.target for stage in self.stages}
         found += [f"{targets[who]} has no part: with one, the slowest stage would take longer" for who in sorted(left)]
         return (*found, self.how) if self.how else tuple(found)
