@@ -255,6 +255,8 @@ def test_what_cannot_be_cut_says_so(tmp_path: Path, model: Model) -> None:
     placement = parse_placement(f"stages({ORT}, {ORT})")
     with pytest.raises(Unsupported, match="cannot be cut into stages"):
         build(_single(tmp_path), placement, [(_single(tmp_path), ())] * 2)
+    with pytest.raises(Unsupported, match="keeps no cuts"):
+        build(model, parse_placement(f"stages({ORT}, {ORT}, cut=@3f2a91)"), [(model, ())] * 2)
     with pytest.raises(Unsupported, match="same file"):
         build(model, placement, [(model, ()), (_single(tmp_path), ())])
 

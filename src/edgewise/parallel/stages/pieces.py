@@ -114,6 +114,11 @@ def same_file(parts: Sequence[tuple[Model, tuple[int, ...]]], placement: Placeme
     """The one model that all targets load, or why it cannot be cut."""
     model = parts[0][0]
     deal = "deal its frames: --on 'deal(" + ", ".join(map(str, placement.targets)) + ")'"
+    if placement.cut:
+        raise Unsupported(
+            f"this version keeps no cuts, so there is no {placement.cut} to be found",
+            f"leave out cut=@{placement.cut}: without it costs are measured, or give shares",
+        )
     if len({each.digest for each, _ in parts}) > 1:
         raise Unsupported(
             f"{placement.kind} takes targets that load the same file: all in int8, or none",
