@@ -44,7 +44,7 @@ class Chosen:
         found = []
         for stage in self.stages:
             last = self.units.whole.graph.nodes[self.units.edges[stage.last] - 1].name
-            took = f", measured alone at {round(stage.cost)} ns" if self.timed else ""
+            took = f", {round(stage.cost)} ns when tried" if self.timed else ""
             found.append(
                 f"{targets[stage.target]}: units {stage.first} to {stage.last - 1} of {len(self.units)}, "
                 f"from {self.units.name(stage.first)} to {last}{took}"
