@@ -1,5 +1,5 @@
-"""Streams that several targets worked on: who did how many frames, and what working together cost. Of stages, every
-target works on every frame.
+"""Streams that several targets worked on: who did how many frames, and what working together cost. Stages
+all work on every frame, so that none has a share.
 
 Efficiency is what came out together over what the same targets deliver alone, added up. Measured alone, each has the
 machine to itself; so what is missing from 1 is contention for memory and power as much as it is dealing.
@@ -80,10 +80,13 @@ def _rows(evidence: Evidence, measurement: Measurement) -> Iterator[tuple[object
         str(measurement.task.placement),
     )
     staged = measurement.task.placement.kind == "stages"
-    total = (max(frames) if staged else sum(frames)) or 1
+    total = sum(frames) or 1
     for target, count, single in zip(measurement.task.placement.targets, frames, alone, strict=True):
         rate = whole.per_s * count / total
         by_itself = single.per_s if single else None
+        if staged:
+            yield (*about, str(target), None, None, None, by_itself, None, None)
+            continue
         yield (
             *about,
             str(target),
@@ -91,7 +94,7 @@ def _rows(evidence: Evidence, measurement: Measurement) -> Iterator[tuple[object
             count / total,
             rate,
             by_itself,
-            rate / by_itself if by_itself and not staged else None,
+            rate / by_itself if by_itself else None,
             None,
         )
     added = [single.per_s for single in alone if single]
@@ -100,7 +103,7 @@ def _rows(evidence: Evidence, measurement: Measurement) -> Iterator[tuple[object
     yield (
         *about,
         "together",
-        max(frames) if staged else sum(frames),
+        len(measurement.samples_ns) if staged else sum(frames),
         1.0,
         whole.per_s,
         together,

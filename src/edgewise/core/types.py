@@ -377,7 +377,7 @@ class Round:
     """The unit of interleaving and of loss. `started_ns` is wall time since the epoch; all else is monotonic.
 
     Of a dealt stream, a sample is the delay of a frame: from when it and all before it were begun until it came out.
-    `shares` are the frames each target worked on.
+    `shares` are the frames each target worked on; empty where all work on every frame.
     """
 
     start: int

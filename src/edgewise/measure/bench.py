@@ -154,7 +154,8 @@ class Bench:
         for error in executable.lost:
             # The stream goes on without it; a measurement of what was asked for does not.
             raise error
-        shares = tuple(done.get(EVERYBODY, 0) + done.get(who, 0) for who in range(len(executable.pids)))
+        # Where all work on every frame, nobody has a share.
+        shares = () if EVERYBODY in done else tuple(done.get(who, 0) for who in range(len(executable.pids)))
         round = Round(start, warmup, started, elapsed, tuple(samples), shares=shares)
         return to_json(self._surroundings.end(round))
 
