@@ -62,3 +62,18 @@ def test_without_the_others_alone_nothing_is_judged() -> None:
 def test_without_a_stream_there_is_nothing() -> None:
     found = dealt.run(Evidence(machines={"m": machine()}, measurements=(measured(QUICK, noise(5e6)),)))
     assert not found.rows
+
+
+def test_of_stages_nobody_has_a_share() -> None:
+    found = measured(f"stages({QUICK}, {SLOW})", noise(5e6), scenario="offline")
+    rounds = [replace(r, elapsed_ns=int(len(r.samples_ns) / 210 * 1e9)) for r in found.rounds]
+    alone = (measured(QUICK, noise(5e6)), measured(SLOW, noise(20e6, seed=1)))
+    evidence = Evidence(machines={"m": machine()}, measurements=(*alone, replace(found, rounds=tuple(rounds))))
+    drawn = dealt.run(evidence)
+    for name in (QUICK, SLOW):
+        assert rows(drawn)[name]["frames"] is rows(drawn)[name]["share"] is None
+        assert rows(drawn)[name]["alone"]
+    assert rows(drawn)["together"]["frames"] == len(found.samples_ns)
+    assert rows(drawn)["together"]["efficiency"] == pytest.approx(210 / 250, rel=0.02)
+    (finding,) = drawn.findings
+    assert finding.code == "deal_helps"

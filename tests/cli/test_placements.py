@@ -47,6 +47,27 @@ def test_one_inference_is_split_and_right(tiny_onnx: Path, tmp_path: Path) -> No
     assert any("operators are split" in note for note in start["ran"]["notes"])
 
 
+def test_a_model_is_cut_into_stages_and_right(tiny_onnx: Path, tmp_path: Path) -> None:
+    found = bench(tiny_onnx, tmp_path / "lab.db", "stages(ort:cpu@1, ort:cpu@1)")
+    (result,) = found["results"]
+    assert result["task"]["scenario"].startswith("offline")
+    names = [column["name"] for column in found["section"]["columns"]]
+    assert found["section"]["rows"][0][names.index("error")] < 1e-5
+    assert any("cuts tried" in note for note in result["starts"][0]["ran"]["notes"])
+    assert not any(each["shares"] for each in result["rounds"])
+
+
+def test_branches_run_side_by_side_and_right(tmp_path: Path) -> None:
+    model = tmp_path / "fires.onnx"
+    assert edgewise("zoo", "export", "squeezenet1_1", "-o", str(model), "--size", "64").returncode == 0
+    found = bench(model, tmp_path / "lab.db", "branches(ort:cpu@1, ort:cpu@1)")
+    (result,) = found["results"]
+    assert result["task"]["scenario"].startswith("single")
+    names = [column["name"] for column in found["section"]["columns"]]
+    assert found["section"]["rows"][0][names.index("error")] < 1e-5
+    assert "8 regions with branches" in result["starts"][0]["ran"]["notes"]
+
+
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores")
 def test_sides_of_a_comparison_may_be_placements(tiny_onnx: Path, tmp_path: Path) -> None:
     done = edgewise(
@@ -60,7 +81,9 @@ def test_sides_of_a_comparison_may_be_placements(tiny_onnx: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("on", "says"),
     [
-        ("stages(ort:cpu@1, ort:cpu@1)", "does not run a model as stages"),
+        ("stages(ort:cpu@1, ort:cpu:int8@1)", "the same file"),
+        ("stages(ort:cpu@1=0.5, ort:cpu@1)", "share above 0"),
+        ("branches(ort:cpu@1, ort:cpu@1)", "has no branches"),
         ("split(ort:cpu@1, ort:cpu:int8@1)", "the same file"),
         ("deal(ort:cpu@1, null:cpu{fail=load})", "told to fail at load"),
         ("deal(ort:cpu@1#0, ort:cpu@1#4095)", "core 4095"),

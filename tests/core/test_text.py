@@ -44,7 +44,7 @@ placements = st.one_of(
     targets.map(Placement.single),
     st.builds(
         Placement,
-        st.sampled_from(["deal", "split", "stages"]),
+        st.sampled_from(["deal", "split", "stages", "branches"]),
         st.lists(st.builds(Part, targets, shares), min_size=2, max_size=4).map(tuple),
         st.none() | st.from_regex(r"[0-9a-f]{6,12}", fullmatch=True),
     ),

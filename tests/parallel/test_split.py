@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from split_networks import ORT, Network, in_turn, whole
+from split_networks import ORT, in_turn
 
 from edgewise.core.errors import EdgewiseError, Unsupported
 from edgewise.core.text import parse_placement
@@ -19,6 +19,7 @@ from edgewise.model.graph import graph
 from edgewise.model.load import inspect
 from edgewise.parallel.split.executable import Split
 from edgewise.parallel.split.plan import edges_of, plan
+from networks import Network, whole
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 

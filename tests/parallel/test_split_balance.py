@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from split_networks import ORT, Network, whole
+from split_networks import ORT
 
 from edgewise.core.errors import EngineFailure
 from edgewise.core.text import parse_placement, parse_target
@@ -23,6 +23,7 @@ from edgewise.parallel.split.executable import Split
 from edgewise.parallel.split.search import Background, candidates
 from edgewise.parallel.split.source import Source
 from edgewise.parallel.split.ways import Ways
+from networks import Network, whole
 
 EQUAL = Way("split", ((0.5, 0.5),))
 

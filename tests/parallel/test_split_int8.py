@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from split_networks import ORT, Network, in_turn, whole
+from split_networks import ORT, in_turn
 
 from edgewise.core.errors import InputError, Unsupported
 from edgewise.core.records import to_json
@@ -19,6 +19,7 @@ from edgewise.optimize.quantize import quantize_file
 from edgewise.parallel.split.cut import cut
 from edgewise.parallel.split.executable import Split, asked
 from edgewise.parallel.split.plan import plan
+from networks import Network, whole
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 INT8 = "ort:cpu:int8@1"

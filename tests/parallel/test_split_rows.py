@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
-from split_networks import ORT, Network, in_turn, whole
+from split_networks import ORT, in_turn
 
 from edgewise.model.graph import graph
 from edgewise.model.load import inspect
 from edgewise.parallel.split.chains import Chain, Chains, early, row_edges
 from edgewise.parallel.split.plan import plan
 from edgewise.parallel.split.rows import row_rule
+from networks import Network, whole
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 

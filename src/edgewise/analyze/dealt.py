@@ -1,4 +1,5 @@
-"""Streams that several targets worked on: who did how many frames, and what working together cost.
+"""Streams that several targets worked on: who did how many frames, and what working together cost. Stages
+all work on every frame, so that none has a share.
 
 Efficiency is what came out together over what the same targets deliver alone, added up. Measured alone, each has the
 machine to itself; so what is missing from 1 is contention for memory and power as much as it is dealing.
@@ -8,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..core.types import Column, Finding, Measurement, Section
+from ..core.types import STREAMS, Column, Finding, Measurement, Section
 from ._figures import Figures, figures, machine_label
 from .evidence import Evidence, absent
 
 PLACE = 65
-TITLE = "Dealt streams"
+TITLE = "Streams over several targets"
 # Below this share of the best single target, dealing does harm; and above it by as much, it helps.
 _MARGIN = 0.02
 COLUMNS = (
@@ -34,11 +35,11 @@ COLUMNS = (
 def run(evidence: Evidence) -> Section:
     rows, findings = [], list[Finding]()
     for measurement in evidence.measurements:
-        if measurement.task.placement.kind == "deal" and measurement.samples_ns:
+        if measurement.task.placement.kind in STREAMS and measurement.samples_ns:
             rows += list(_rows(evidence, measurement))
             findings += _findings(evidence, measurement)
     if not rows:
-        return absent(TITLE, "no stream was dealt to several targets", "edgewise bench MODEL --on 'deal(A, B)'")
+        return absent(TITLE, "no stream was worked on by several targets", "edgewise bench MODEL --on 'deal(A, B)'")
     return Section(TITLE, COLUMNS, tuple(rows), tuple(findings))
 
 
@@ -78,10 +79,14 @@ def _rows(evidence: Evidence, measurement: Measurement) -> Iterator[tuple[object
         str(measurement.task.scenario),
         str(measurement.task.placement),
     )
+    staged = measurement.task.placement.kind == "stages"
     total = sum(frames) or 1
     for target, count, single in zip(measurement.task.placement.targets, frames, alone, strict=True):
         rate = whole.per_s * count / total
         by_itself = single.per_s if single else None
+        if staged:
+            yield (*about, str(target), None, None, None, by_itself, None, None)
+            continue
         yield (
             *about,
             str(target),
@@ -98,7 +103,7 @@ def _rows(evidence: Evidence, measurement: Measurement) -> Iterator[tuple[object
     yield (
         *about,
         "together",
-        sum(frames),
+        len(measurement.samples_ns) if staged else sum(frames),
         1.0,
         whole.per_s,
         together,

@@ -25,10 +25,14 @@ class Executable(Protocol):
     def close(self) -> None: ...
 
 
+# In the place of who worked on a frame: all of them did.
+EVERYBODY = -1
+
+
 class Delivered(Protocol):
-    """A frame that came out of a stream: its number, who worked on it (the place among the placement's targets), what
-    passed from when it and all before it were begun until it came out, and its outputs, valid until the next is asked
-    for."""
+    """A frame that came out of a stream: its number, who worked on it (the place among the placement's targets, or
+    EVERYBODY), what passed from when it and all before it were begun until it came out, and its outputs, valid until
+    the next is asked for."""
 
     @property
     def number(self) -> int: ...

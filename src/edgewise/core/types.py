@@ -15,7 +15,11 @@ from .errors import EdgewiseError, InputError, WorkerCrashed
 
 Level = Literal["note", "caution", "problem"]
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8")
-PLACEMENT_KINDS = ("single", "deal", "split", "stages")
+PLACEMENT_KINDS = ("single", "deal", "split", "stages", "branches")
+# Placements that work on several frames at once.
+STREAMS = ("deal", "stages")
+# Placements that cut a graph between its operators; every part is a model of its own.
+PIECEWISE = ("stages", "branches")
 SCENARIO_KINDS = ("single", "concurrent", "server", "offline")
 CONTENTION_KINDS = ("compute", "memory", "cache")
 INPUT_KINDS = ("noise", "white")
@@ -373,7 +377,7 @@ class Round:
     """The unit of interleaving and of loss. `started_ns` is wall time since the epoch; all else is monotonic.
 
     Of a dealt stream, a sample is the delay of a frame: from when it and all before it were begun until it came out.
-    `shares` are the frames each target worked on.
+    `shares` are the frames each target worked on; empty where all work on every frame.
     """
 
     start: int

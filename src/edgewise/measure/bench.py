@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core import registry
 from ..core.errors import InputError, Unsupported
-from ..core.protocols import Delivered, Executable, Reports, Spread, Streams
+from ..core.protocols import EVERYBODY, Delivered, Executable, Reports, Spread, Streams
 from ..core.records import from_json, to_json
 from ..core.text import parse_placement, parse_scenario
 from ..core.types import Model, Placement, Ran, Round, Start, Target
@@ -154,7 +154,8 @@ class Bench:
         for error in executable.lost:
             # The stream goes on without it; a measurement of what was asked for does not.
             raise error
-        shares = tuple(done.get(who, 0) for who in range(len(executable.pids)))
+        # Where all work on every frame, nobody has a share.
+        shares = () if EVERYBODY in done else tuple(done.get(who, 0) for who in range(len(executable.pids)))
         round = Round(start, warmup, started, elapsed, tuple(samples), shares=shares)
         return to_json(self._surroundings.end(round))
 

@@ -155,7 +155,7 @@ class _Folder:
     def _foldable(self, node: Node, proto: Any) -> bool:
         if node.domain or node.operator in _NEVER_FOLDED or node.operator in _RANDOM:
             return False
-        if any(isinstance(value, _Subgraph) for value in node.attributes.values()):
+        if nested(node):
             return False
         if not all(name in self.constants for name in node.inputs if name):
             return False
@@ -224,6 +224,11 @@ class _Folder:
 
 class _Subgraph:
     """Stands for a graph inside an attribute (If, Loop, Scan), which nobody here looks into."""
+
+
+def nested(node: Node) -> bool:
+    """Whether there are graphs inside the node."""
+    return any(isinstance(value, _Subgraph) for value in node.attributes.values())
 
 
 def _attributes(node: Any) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core import registry
-from ..core.errors import Unsupported
 from ..core.protocols import Executable
 from ..core.types import Model, Placement
 
@@ -24,7 +23,10 @@ def build(model: Model, placement: Placement, parts: Sequence[tuple[Model, tuple
         from .split.executable import Split
 
         return Split(parts, placement)
-    raise Unsupported(
-        f"this version does not run a model as {placement.kind}",
-        "deal its frames: --on 'deal(" + ", ".join(map(str, placement.targets)) + ")'",
-    )
+    if placement.kind == "stages":
+        from .stages.executable import Stages
+
+        return Stages(parts, placement)
+    from .stages.abreast import Branches
+
+    return Branches(parts, placement)

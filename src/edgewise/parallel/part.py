@@ -14,12 +14,13 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, BinaryIO
 
 from ..core import registry
 from ..core.errors import describe
-from ..core.protocols import Executable, Reports
+from ..core.protocols import Array, Executable, Reports
 from ..core.records import from_json, to_json
 from ..core.text import parse_target
 from ..core.types import Model
@@ -27,6 +28,7 @@ from ..model import feeds
 from ..system import affinity, meters
 from ..system.process import die_with_parent
 from .memory import Form, Slots, fill
+from .opening import opened
 
 COUNT = struct.Struct("<I")
 ANSWER = struct.Struct("<qq")
@@ -36,8 +38,16 @@ _TRIALS = 5
 FAILED = -1
 
 
+# What makes of an executable, the descriptors handed on and what was said of the slots a run for each of them.
+Attach = Callable[..., list[Callable[[], object]]]
+
+
 def main() -> None:
-    parent, read_fd, write_fd, inputs_fd, outputs_fd = map(int, sys.argv[1:6])
+    serve(_attach)
+
+
+def serve(attach: Attach) -> None:
+    parent, read_fd, write_fd, *memory_fds = map(int, sys.argv[1:])
     die_with_parent(parent)
     with open(read_fd, "rb", closefd=False) as requests:
         doing = "open"
@@ -45,13 +55,13 @@ def main() -> None:
             executable, said = _open(**json.loads(requests.readline()))
             say(write_fd, said)
             doing = "attach"
-            inputs, outputs = _attach(inputs_fd, outputs_fd, **json.loads(requests.readline()))
+            runs = attach(executable, *memory_fds, **json.loads(requests.readline()))
             say(write_fd, {})
             doing = "run"
             # Nothing but runs from here on: the cycle collector would only add its pauses.
             gc.collect()
             gc.disable()
-            _work(executable, inputs, outputs, requests, write_fd)
+            _work(runs, requests, write_fd)
         except Exception as error:  # noqa: BLE001 - whatever an engine raises is told to the parent
             if doing == "run":
                 os.write(write_fd, ANSWER.pack(FAILED, 0))
@@ -78,7 +88,7 @@ def _open(model: dict[str, Any], target: str, cores: list[int], seed: int) -> tu
     shapes = {t.name: tuple(d for d in t.shape or () if isinstance(d, int)) for t in subject.inputs}
     noise = feeds.feeds(subject, shapes, seed)
     begin = time.perf_counter_ns()
-    executable: Executable = engine.load(subject, place)
+    executable = opened(subject, place)
     loaded = time.perf_counter_ns()
     outputs = executable.run(noise)
     frame_ns = _steady_ns(lambda: executable.run(noise))
@@ -103,20 +113,26 @@ def _steady_ns(run: Callable[[], object]) -> int:
     return min(took)
 
 
-def _attach(inputs_fd: int, outputs_fd: int, inputs: list[Any], outputs: list[Any], slots: int) -> tuple[Slots, Slots]:
-    taken = [from_json(Form, each) for each in inputs]
-    given = [from_json(Form, each) for each in outputs]
-    return Slots(inputs_fd, taken, slots), Slots(outputs_fd, given, slots)
+def _attach(
+    executable: Executable, inputs_fd: int, outputs_fd: int, inputs: list[Any], outputs: list[Any], slots: int
+) -> list[Callable[[], object]]:
+    taken = Slots(inputs_fd, [from_json(Form, each) for each in inputs], slots)
+    given = Slots(outputs_fd, [from_json(Form, each) for each in outputs], slots)
+    return [partial(_copied, executable, taken[slot], given[slot]) for slot in range(slots)]
 
 
-def _work(executable: Executable, inputs: Slots, outputs: Slots, requests: BinaryIO, write_fd: int) -> None:
-    clock, run = time.perf_counter_ns, executable.run
+def _copied(executable: Executable, inputs: dict[str, Array], outputs: dict[str, Array]) -> None:
+    fill(outputs, executable.run(inputs))
+
+
+def _work(runs: Sequence[Callable[[], object]], requests: BinaryIO, write_fd: int) -> None:
+    clock = time.perf_counter_ns
     while head := requests.read(COUNT.size):
         (count,) = COUNT.unpack(head)
         numbers = requests.read(COUNT.size * count)
         begin = clock()
         for (slot,) in COUNT.iter_unpack(numbers):
-            fill(outputs[slot], run(inputs[slot]))
+            runs[slot]()
         os.write(write_fd, ANSWER.pack(begin, clock()))
 
 

@@ -124,10 +124,12 @@ class Child:
 class PartProcess(Child):
     """Begun when it is made; `opened` waits until it has loaded."""
 
+    module = "edgewise.parallel.part"
+
     def __init__(
-        self, model: Model, target: Target, inputs_fd: int, outputs_fd: int, cores: Sequence[int] = (), seed: int = 0
+        self, model: Model, target: Target, handed: Sequence[int], cores: Sequence[int] = (), seed: int = 0
     ) -> None:
-        super().__init__("edgewise.parallel.part", str(target), (inputs_fd, outputs_fd))
+        super().__init__(self.module, str(target), handed)
         self.target = target
         # Its cores go with the target: `#0+1` names them.
         self.tell({"model": to_json(model), "target": str(target), "cores": list(cores or target.cores), "seed": seed})

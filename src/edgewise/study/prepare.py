@@ -16,7 +16,20 @@ from pathlib import Path
 from .. import engines, zoo
 from ..core.errors import EdgewiseError, InputError, StoreError, Unavailable, Unsupported
 from ..core.records import from_json, to_json
-from ..core.types import Device, Failure, Machine, Measurement, Model, Placement, Result, Scenario, Target, Task
+from ..core.types import (
+    PIECEWISE,
+    STREAMS,
+    Device,
+    Failure,
+    Machine,
+    Measurement,
+    Model,
+    Placement,
+    Result,
+    Scenario,
+    Target,
+    Task,
+)
 from ..measure import isolate
 from ..measure.cell import Cell, Session
 from ..model import feeds
@@ -239,8 +252,11 @@ def cell_unless(
         if (found := known(task, versions, inputs)) is not None:
             return found
         checked = any(engine.computes or target.option("over") for target, engine in zip(targets, facts, strict=True))
+        # What is cut is converted piece by piece, where it will run.
         loaded = [
-            _converted(subject, conversion, target, engine, limits) if conversion else subject
+            _converted(subject, conversion, target, engine, limits)
+            if conversion and placement.kind not in PIECEWISE
+            else subject
             for subject, conversion, target, engine in zip(subjects, conversions, targets, facts, strict=True)
         ]
         return Cell(
@@ -250,8 +266,8 @@ def cell_unless(
             versions=versions,
             inputs=inputs,
             label=model.label,
-            # Of a split, the worker itself is the first part; a stream is dealt from wherever there is room.
-            cores=() if placement.kind == "deal" else cores[0],
+            # Of a split, the worker itself is the first part; a stream is handed out from wherever there is room.
+            cores=() if placement.kind in STREAMS else cores[0],
             reference=_reference(model, shapes, scenario, limits) if checked else None,
             memory_bytes=limits.memory_bytes,
             timeout_s=limits.timeout_s,

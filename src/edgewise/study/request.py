@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..core.errors import InputError, Unavailable
 from ..core.text import parse_placement
-from ..core.types import Failure, Machine, Model, Placement, Result, Scenario, Target
+from ..core.types import STREAMS, Failure, Machine, Model, Placement, Result, Scenario, Target
 from ..measure.cell import Cell
 from .prepare import Known, Limits, cell, cell_unless, default_targets, expand, find_model
 from .survey import AT_ONCE, EngineFacts, survey
@@ -64,7 +64,7 @@ class Request:
 
 def under(placement: Placement, scenario: Scenario) -> Scenario:
     """A stream has frames under way all the time: what counts is how many come out."""
-    return replace(scenario, kind="offline") if placement.kind == "deal" and scenario.kind == "single" else scenario
+    return replace(scenario, kind="offline") if placement.kind in STREAMS and scenario.kind == "single" else scenario
 
 
 def request(

@@ -42,7 +42,7 @@ class Deal:
         self._timeout_s = timeout_s
         try:
             for (model, cores), target in zip(parts, placement.targets, strict=True):
-                self.parts.append(PartProcess(model, target, self._fds[0], self._fds[1], cores))
+                self.parts.append(PartProcess(model, target, self._fds, cores))
             for part in self.parts:
                 part.opened(timeout_s)
             self._check()

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core import registry
 from ...core.protocols import Array, Binds, Executable
 from ...core.types import Model, Target, Tensor
 from ..memory import fill
+from ..opening import opened
 from .cut import Lies, Step
 
 # A number per part, each in a cache line of its own, so that nobody's looking disturbs another's writing.
@@ -147,7 +147,6 @@ class Part:
         self._executables: list[Executable] = []
         self._private = bytearray(private_bytes)
         self.runs: list[Callable[[], object] | None] = []
-        engine = registry.find("engines", target.engine)
         for number, step in enumerate(steps):
             if not step.path:
                 self.runs.append(None)
@@ -163,7 +162,7 @@ class Part:
                 precision=model.precision,
             )
             begin = time.perf_counter()
-            executable: Executable = engine.load(piece, target)
+            executable = opened(piece, target)
             if gently:
                 time.sleep(time.perf_counter() - begin)
             self._executables.append(executable)

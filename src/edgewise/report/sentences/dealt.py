@@ -1,4 +1,4 @@
-"""What is said about dealt streams."""
+"""What is said about streams that several targets work on."""
 
 from __future__ import annotations
 

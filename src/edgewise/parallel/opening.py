@@ -1,0 +1,23 @@
+"""A piece of a model on a target, in the process that will run it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from .. import engines
+from ..core import registry
+from ..core.protocols import Executable
+from ..core.types import Model, Target
+
+
+def opened(model: Model, target: Target) -> Executable:
+    """Loaded; an engine that does not read ONNX gets the piece in its own format, in a folder beside it, which goes
+    when whoever cut the model removes its own."""
+    engine = registry.find("engines", target.engine)
+    path = Path(model.path)
+    if path.suffix == engines.ONNX and engines.ONNX not in engines.reads(engine):
+        folder = tempfile.mkdtemp(prefix=f"{path.stem}-{target.engine}-", dir=path.parent)
+        model = engines.converted(target.engine, model, target, folder)
+    executable: Executable = engine.load(model, target)
+    return executable
