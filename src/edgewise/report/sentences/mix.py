@@ -60,8 +60,8 @@ SENTENCES: Sentences = {
     ),
     "mix_unlike": (
         lambda v: (
-            f"{_share(v, 'hits')} of the jobs in time, and {_share(v, 'predicted')} in simulation: runs beside each "
-            "other, and beside other programs, take longer than alone"
+            f"{_share(v, 'hits')} of the jobs in time, and {_share(v, 'predicted')} in simulation: beside each other "
+            "and other programs, runs took something else than when they were measured alone"
         ),
         None,
     ),
