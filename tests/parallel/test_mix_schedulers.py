@@ -242,3 +242,27 @@ def test_the_bounds_of_what_can_be_counted_by_hand() -> None:
     # Two that are each quick on another device: 50 % of either.
     two = [one, Network("b", "", 100.0, 200 * MS)]
     assert load(two, [[5.0 * MS, 50.0 * MS], [50.0 * MS, 5.0 * MS]]) == pytest.approx(0.5, rel=0.01)
+
+
+@settings(max_examples=60, deadline=None)
+@given(mixes())
+def test_the_bounds_are_those_of_another_solver(mix: tuple[list[Network], Expected, int]) -> None:
+    optimize = pytest.importorskip("scipy.optimize")
+    networks, expected, _ = mix
+    rates = [network.rate_hz for network in networks]
+    pairs = [
+        (n, d, ns / 1e9)
+        for n, row in enumerate(expected)
+        for d, ns in enumerate(row)
+        if ns is not None and ns <= networks[n].deadline_ns
+    ]
+    most, busiest = best_hits(networks, expected), load(networks, expected)
+    if not pairs:
+        assert most == 0 and busiest is None
+        return
+    devices = len(expected[0])
+    shared = [[float(n == row) for n, _, _ in pairs] for row in range(len(networks))]
+    worked = [[takes * (d == row) for _, d, takes in pairs] for row in range(devices)]
+    found = optimize.linprog([-1.0] * len(pairs), shared + worked, rates + [1.0] * devices)
+    assert most == pytest.approx(-found.fun / sum(rates), abs=1e-6)
+    assert busiest is None or (busiest <= 1 + 1e-9) == (most >= 1 - 1e-9)

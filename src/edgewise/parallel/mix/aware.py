@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...core.mix import Job
 from .desk import Decision, Desk
@@ -18,8 +18,7 @@ _SPREAD = 0.1
 _SERVED = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     """Jobs with their devices, in order; how many of them are expected to be in time; when each device is free."""
 
     hits: float
@@ -41,31 +40,57 @@ def latency_aware(desk: Desk, now_ns: int) -> list[Decision]:
     """
     decided: list[Decision] = []
     chances: list[Job] = []
+    ways = [_ways(desk, network) for network in range(len(desk.expected))]
     for job in sorted(desk.waiting, key=lambda each: (each.deadline_ns, each.number)):
-        possible = any(now_ns + desk.least(job.network, place) <= job.deadline_ns for place in desk.able(job.network))
-        if possible:
+        if any(now_ns + way.least_ns <= job.deadline_ns for way in ways[job.network]):
             chances.append(job)
         else:
             decided.append((job, None))
     idle = set(desk.idle())
     if not idle or not chances:
         return decided
-    for job, place in _best(desk, chances[:_JOBS], idle, now_ns).placed:
+    for job, place in _best(desk, ways, chances[:_JOBS], idle, now_ns).placed:
         if place in idle:
             idle.remove(place)
             decided.append((job, place))
     return decided
 
 
-def _best(desk: Desk, jobs: Sequence[Job], idle: set[int], now_ns: int) -> _Plan:
+class _Way(NamedTuple):
+    """A device that serves a network, what it takes there, and the least it ever took."""
+
+    place: int
+    takes_ns: float
+    least_ns: float
+
+
+def _ways(desk: Desk, network: int) -> list[_Way]:
+    return [_Way(each, desk.takes(network, each), desk.least(network, each)) for each in desk.able(network)]
+
+
+def _best(desk: Desk, ways: Sequence[Sequence[_Way]], jobs: Sequence[Job], idle: set[int], now_ns: int) -> _Plan:
+    doors = [
+        (gap_ns, [(way.place, way.takes_ns - deadline_ns) for way in own if way.takes_ns <= deadline_ns])
+        for gap_ns, deadline_ns, own in zip(desk.gap_ns, desk.deadlines_ns, ways, strict=True)
+        if gap_ns
+    ]
+    doors = [door for door in doors if door[1]]
+
     def worth(plan: _Plan) -> float:
-        return plan.hits - _SERVED * _shut_out(desk, plan.free_ns, now_ns)
+        """Less arrivals that come before any device can serve them in time: at t it can where free + takes <= t +
+        deadline."""
+        shut_out = 0.0
+        for gap_ns, own in doors:
+            open_ns = min(plan.free_ns[place] + less for place, less in own) - now_ns
+            if open_ns > 0:
+                shut_out += open_ns / gap_ns
+        return plan.hits - _SERVED * shut_out
 
     plans = [_Plan(0.0, tuple(desk.free_ns(place, now_ns) for place in range(len(desk.devices))))]
     for job in jobs:
         grown: dict[tuple[float, ...], _Plan] = {}
         for plan in plans:
-            for option in (plan, *_with(desk, plan, job)):
+            for option in (plan, *_with(ways[job.network], plan, job)):
                 known = grown.get(option.free_ns)
                 if known is None or known.hits < option.hits:
                     grown[option.free_ns] = option
@@ -75,28 +100,15 @@ def _best(desk: Desk, jobs: Sequence[Job], idle: set[int], now_ns: int) -> _Plan
     return max(plans, key=lambda plan: (round(worth(plan), 1), len({p for _, p in plan.placed} & idle), -plan.busy_ns))
 
 
-def _with(desk: Desk, plan: _Plan, job: Job) -> list[_Plan]:
+def _with(ways: Sequence[_Way], plan: _Plan, job: Job) -> list[_Plan]:
     """The plan with one job more, on every device that may be done with it in time."""
     found = []
-    for place in desk.able(job.network):
-        begin, takes = plan.free_ns[place], desk.takes(job.network, place)
-        if begin + desk.least(job.network, place) > job.deadline_ns:
+    for place, takes_ns, least_ns in ways:
+        begin = plan.free_ns[place]
+        if begin + least_ns > job.deadline_ns:
             continue
-        slack = (job.deadline_ns - begin - takes) / (_SPREAD * takes)
+        slack = (job.deadline_ns - begin - takes_ns) / (_SPREAD * takes_ns)
         hit = 1 - 0.5 * math.exp(-slack) if slack > 0 else 0.5 * math.exp(slack)
-        free_ns = (*plan.free_ns[:place], begin + takes, *plan.free_ns[place + 1 :])
-        found.append(_Plan(plan.hits + hit, free_ns, (*plan.placed, (job, place)), plan.busy_ns + takes))
+        free_ns = (*plan.free_ns[:place], begin + takes_ns, *plan.free_ns[place + 1 :])
+        found.append(_Plan(plan.hits + hit, free_ns, (*plan.placed, (job, place)), plan.busy_ns + takes_ns))
     return found
-
-
-def _shut_out(desk: Desk, free_ns: Sequence[float], now_ns: int) -> float:
-    """How many arrivals are to be expected before any device can serve them in time: one that comes at t can be
-    served where free + takes <= t + deadline."""
-    count = 0.0
-    for network, deadline_ns in enumerate(desk.deadlines_ns):
-        gap_ns = desk.gap_ns[network]
-        takes = [(place, desk.takes(network, place)) for place in desk.able(network)]
-        served_from = [free_ns[place] + each - deadline_ns for place, each in takes if each <= deadline_ns]
-        if gap_ns and served_from:
-            count += max(0.0, min(served_from) - now_ns) / gap_ns
-    return count
