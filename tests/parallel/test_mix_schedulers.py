@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable
 from statistics import fmean
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from _mixes import MS, Expected, random_mix, scattered
 from edgewise.core.mix import Block, Job, Network
 from edgewise.parallel.mix.bound import best_hits, load
 from edgewise.parallel.mix.desk import Desk
 from edgewise.parallel.mix.schedulers import RULES
 from edgewise.parallel.mix.simulate import arrivals, simulate
-
-MS = 1_000_000
-Expected = list[list[float | None]]
 
 
 @st.composite
@@ -36,21 +32,12 @@ def mixes(draw: st.DrawFn) -> tuple[list[Network], Expected, int]:
     return networks, expected, draw(st.integers(0, 1000))
 
 
-def serving(expected: Expected, seed: int, spread: float = 0.2) -> Callable[[Job, int], int]:
-    def serve(job: Job, device: int) -> int:
-        ns = expected[job.network][device]
-        assert ns is not None, "a device was given what it cannot run"
-        return round(ns * random.Random(f"{seed}-{job.number}-{device}").lognormvariate(0, spread))
-
-    return serve
-
-
 def played(
     name: str, networks: list[Network], expected: Expected, seed: int, seconds: float = 0.5, **more: object
 ) -> Block:
     desk = Desk(expected, [network.deadline_ns for network in networks])
     jobs = arrivals(networks, seconds, seed)
-    return simulate(desk, RULES[name], jobs, serving(expected, seed), name=name, **more)  # type: ignore[arg-type]
+    return simulate(desk, RULES[name], jobs, scattered(expected, seed), name=name, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -179,25 +166,6 @@ def test_what_is_expected_follows_what_is_seen() -> None:
     assert desk.free_ns(0, 4 * MS) == 10 * MS and desk.free_ns(0, 14 * MS) == 14 * MS
     assert desk.finish(0, 20 * MS, 20 * MS) == job
     assert desk.takes(0, 0) == pytest.approx(11 * MS)
-
-
-def random_mix(seed: int) -> tuple[list[Network], Expected]:
-    """Two to four devices up to six times apart, two to five networks, from a third to 1.4 times what they can do."""
-    source = random.Random(seed)
-    speeds = [1.0, *(2 ** source.uniform(0, 2.5) for _ in range(source.choice([1, 1, 2, 3])))]
-    asked, count = source.uniform(0.3, 1.4), source.choice([2, 3, 4, 5])
-    shares = [source.uniform(0.3, 1) for _ in range(count)]
-    networks, expected = [], []
-    for place in range(count):
-        base = 2 * MS * 20 ** source.random()
-        row: list[float | None] = [base * speed * 2 ** source.uniform(-0.5, 0.5) for speed in speeds]
-        row = [ns if device == 0 or source.random() > 0.1 else None for device, ns in enumerate(row)]
-        able = [ns for ns in row if ns is not None]
-        rate = asked * shares[place] / sum(shares) * sum(1e9 / ns for ns in able)
-        deadline = round(min(able) * source.uniform(1.3, 6))
-        networks.append(Network(f"n{place}", "", rate, deadline, "poisson" if source.random() < 0.5 else "periodic"))
-        expected.append(row)
-    return networks, expected
 
 
 def test_ours_has_more_jobs_in_time_than_the_others_over_random_mixes() -> None:
