@@ -35,8 +35,8 @@ def latency_aware(desk: Desk, now_ns: int) -> list[Decision]:
     be late on it, and a quick one where a long job would cost more arrivals than it is worth.
 
     A job is dropped once no device would be done with it in time even were it free now and as quick as it has ever
-    been seen. By what is *expected* nothing is dropped, or one slow run could shut a network out for good: what is
-    never served is never seen to be quick again.
+    been seen there; by what is expected, nothing is. One that the plan always leaves out is dropped when that moment
+    has come, and counts as a quick run in what is planned with, so that its network is tried again.
     """
     decided: list[Decision] = []
     chances: list[Job] = []
@@ -65,7 +65,7 @@ class _Way(NamedTuple):
 
 
 def _ways(desk: Desk, network: int) -> list[_Way]:
-    return [_Way(each, desk.takes(network, each), desk.least(network, each)) for each in desk.able(network)]
+    return [_Way(each, desk.hoped(network, each), desk.least(network, each)) for each in desk.able(network)]
 
 
 def _best(desk: Desk, ways: Sequence[Sequence[_Way]], jobs: Sequence[Job], idle: set[int], now_ns: int) -> _Plan:

@@ -36,6 +36,7 @@ class Desk:
         self.expected = [list(row) for row in expected]
         # The quickest that was ever seen: what a run takes when nothing is in its way.
         self._least = [list(row) for row in expected]
+        self._hoped = [list(row) for row in expected]
         self.deadlines_ns = list(deadlines_ns)
         self.devices = [Device() for _ in self.expected[0]]
         self.waiting: list[Job] = []
@@ -69,6 +70,13 @@ class Desk:
         assert least is not None
         return least
 
+    def hoped(self, network: int, device: int) -> float:
+        """What is expected, where a job that was dropped counts as a run as quick as any: what is never served is never
+        seen to be quick again, and one slow run could shut a network out for good."""
+        hoped = self._hoped[network][device]
+        assert hoped is not None
+        return hoped
+
     def idle(self) -> list[int]:
         return [place for place, device in enumerate(self.devices) if device.alive and not device.held]
 
@@ -90,6 +98,9 @@ class Desk:
 
     def drop(self, job: Job) -> None:
         self.waiting.remove(job)
+        for device in self.able(job.network):
+            hoped = self.hoped(job.network, device)
+            self._hoped[job.network][device] = hoped + SMOOTHING * (self.least(job.network, device) - hoped)
 
     def finish(self, device: int, now_ns: int, took_ns: int) -> Job:
         own = self.devices[device]
@@ -97,6 +108,8 @@ class Desk:
         own.since_ns = now_ns
         expected = self.takes(job.network, device)
         self.expected[job.network][device] = expected + SMOOTHING * (took_ns - expected)
+        hoped = self.hoped(job.network, device)
+        self._hoped[job.network][device] = hoped + SMOOTHING * (took_ns - hoped)
         self._least[job.network][device] = min(self.least(job.network, device), took_ns)
         return job
 
