@@ -36,7 +36,7 @@ def latency_aware(desk: Desk, now_ns: int) -> list[Decision]:
 
     A job is dropped once no device would be done with it in time even were it free now and as quick as it has ever
     been seen there; by what is expected, nothing is. One that the plan always leaves out is dropped when that moment
-    has come, and counts as a quick run in what is planned with, so that its network is tried again.
+    has come, and lowers what is planned with for its network, so that it is tried again.
     """
     decided: list[Decision] = []
     chances: list[Job] = []

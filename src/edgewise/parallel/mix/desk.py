@@ -14,6 +14,8 @@ from ...core.mix import Job
 
 # Of a new observation in what a run is expected to take (Band's estimator has the same).
 SMOOTHING = 0.1
+# By how much a dropped job brings what is hoped for nearer to the quickest that was seen.
+_FORGETTING = 0.05
 
 # A job and where it goes; to no device where it is dropped.
 Decision = tuple[Job, int | None]
@@ -71,8 +73,8 @@ class Desk:
         return least
 
     def hoped(self, network: int, device: int) -> float:
-        """What is expected, where a job that was dropped counts as a run as quick as any: what is never served is never
-        seen to be quick again, and one slow run could shut a network out for good."""
+        """What is expected, and less with every job that is dropped: what is never served is never seen to be quick
+        again, and one slow run could shut a network out for good."""
         hoped = self._hoped[network][device]
         assert hoped is not None
         return hoped
@@ -100,7 +102,7 @@ class Desk:
         self.waiting.remove(job)
         for device in self.able(job.network):
             hoped = self.hoped(job.network, device)
-            self._hoped[job.network][device] = hoped + SMOOTHING * (self.least(job.network, device) - hoped)
+            self._hoped[job.network][device] = hoped + _FORGETTING * (self.least(job.network, device) - hoped)
 
     def finish(self, device: int, now_ns: int, took_ns: int) -> Job:
         own = self.devices[device]
@@ -108,8 +110,7 @@ class Desk:
         own.since_ns = now_ns
         expected = self.takes(job.network, device)
         self.expected[job.network][device] = expected + SMOOTHING * (took_ns - expected)
-        hoped = self.hoped(job.network, device)
-        self._hoped[job.network][device] = hoped + SMOOTHING * (took_ns - hoped)
+        self._hoped[job.network][device] = self.expected[job.network][device]
         self._least[job.network][device] = min(self.least(job.network, device), took_ns)
         return job
 
