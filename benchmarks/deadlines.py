@@ -1,7 +1,7 @@
 """Networks with deadlines on several devices, in simulation: the share of jobs in time under `latency-aware` less that
 under the best of the other schedulers, over random mixes (`_mixes.py` says which), each with its own arrivals.
 
-The rule's constants were chosen on seeds below 1,000; the default here begins there. Needs no quiet machine.
+The rule and its constants were chosen on seeds below 2,000; the default here begins above them. Needs no quiet machine.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mixes", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--seed", type=int, default=1_000, help="of the first mix")
+    parser.add_argument("--seed", type=int, default=5_000, help="of the first mix")
     options = parser.parse_args()
     seeds = range(options.seed, options.seed + options.mixes)
     bounds = [(load(*random_mix(seed)) or 0.0, best_hits(*random_mix(seed))) for seed in seeds]
