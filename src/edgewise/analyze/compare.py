@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core import stats
-from ..core.types import Column, Finding, Measurement, Round, Section
+from ..core.types import STREAMS, Column, Finding, Measurement, Round, Section
 from . import trust
 
 COLUMNS = (
@@ -24,13 +24,9 @@ COLUMNS = (
 _OF_ONE_SIDE = ("wide_interval", "drifting", "never_steady", "several_modes")
 
 
-# A stream is as quick as frames come out of it, whatever passes until one does.
-STREAMS = ("deal", "stages")
-
-
 def speed(baseline: Measurement, other: Measurement, *, frames: bool | None = None) -> stats.Ratio | None:
     """How many times as fast `other` is as `baseline`, from rounds they took in turns: by the median of a run, or where
-    `frames` (by default where either is a stream) by how many came out in a time."""
+    `frames` (by default where either is a stream, which is as quick as they come out) by how many did in a time."""
     if frames is None:
         frames = any(m.task.placement.kind in STREAMS for m in (baseline, other))
     pairs: list[list[tuple[float, float]]] = []

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..core.evaluation import Evaluation
+from ..core.mix import Mix
 from ..core.profile import Profile
 from ..core.race import Race
 from ..core.roofs import Roofs, Traffic
@@ -45,6 +46,7 @@ class Evidence:
     costs: Mapping[str, Costed] = field(default_factory=dict)
     published: Mapping[str, float] = field(default_factory=dict)
     unfinished: tuple[str, ...] = ()
+    mixes: tuple[Mix, ...] = ()
 
 
 def absent(title: str, what: str, command: str) -> Section:

@@ -18,6 +18,10 @@ def run(
         float | None, "also count the deadlines a task at so many hertz misses beside each way"
     ] = None,
     cap: Annotated[tuple[str, ...], "... and beside the best way, kept from running more than this share: 25%"] = (),
+    scheduler: Annotated[
+        str | None, "of a mix: fifo, band, band-heft, latency-aware; several with commas between"
+    ] = None,
+    seconds: Annotated[float | None, "of a mix: how long each scheduler serves it"] = None,
     starts: Annotated[int, "fresh sets of processes; the interval is over these"] = 3,
     rounds: Annotated[int, "turns each way takes per set of processes"] = 20,
     output: Annotated[str | None, "write the best way as a plan that `edgewise run` executes"] = None,
@@ -30,8 +34,9 @@ def run(
 ) -> int:
     """Lay a model over several targets in every way there is, in turns, and keep the one that wins.
 
-    One inference: each target alone, the engine's own threads, split. A stream: each alone, dealt. What is expected
-    from each target alone stands beside what was measured. One target is chosen unless something is faster for sure.
+    One inference: each target alone, the engine's own threads, split, branches. A stream: each alone,
+    dealt, stages. What was expected stands beside what was measured. One target is chosen unless something is faster
+    for sure. Of a mix of networks with deadlines: which scheduler has most answers in time.
     Docs: docs/guides/parallel.md.
     """
     from ..analyze import ways as analysis
@@ -49,8 +54,13 @@ def run(
     from ..study.prepare import Limits
     from ..study.request import request
     from . import _values as values
+    from ._mix import run_mix
     from ._progress import Progress
 
+    if model.endswith(".toml"):
+        return run_mix(
+            model, scheduler=scheduler, seconds=seconds, save=save, timeout=timeout, memory=memory, json_=json_
+        )
     uses: dict[str, tuple[Use, ...]] = {
         "both": ("latency", "throughput"),
         "latency": ("latency",),

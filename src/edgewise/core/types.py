@@ -311,11 +311,15 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What the engine itself reports to have run: on which devices, how many operators in which precision."""
+    """What the engine itself reports to have run: on which devices, how many operators in which precision.
+
+    `expected_ns` is what a placement over several targets expected a frame to take when it chose how to divide it.
+    """
 
     devices: tuple[str, ...] = ()
     precisions: tuple[tuple[str, int], ...] = ()
     notes: tuple[str, ...] = ()
+    expected_ns: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

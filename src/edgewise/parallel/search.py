@@ -15,13 +15,11 @@ LATENCY, THROUGHPUT = ("split", "branches"), ("deal", "stages")
 @dataclass(frozen=True, slots=True)
 class Costs:
     """What is known before a way is tried: an inference on each target alone; how often the parts of a split wait for
-    each other and what that costs; the slowest stage of the best cut; branches side by side."""
+    each other and what that costs. What stages and branches should take, they find out when they choose."""
 
     alone_ns: Mapping[Target, float]
     exchanges: int | None = None
     exchange_ns: float = 0.0
-    slowest_stage_ns: float | None = None
-    branches_ns: float | None = None
 
 
 def ways(over: Sequence[Target], use: Use, kinds: Sequence[str]) -> list[Placement]:
@@ -63,10 +61,6 @@ def _kind(target: Target) -> Target:
 def expected_ns(placement: Placement, costs: Costs) -> float | None:
     """The cost of one inference, or of a frame of a stream; None where nothing is known to tell it from."""
     targets = placement.targets
-    if placement.kind == "stages":
-        return costs.slowest_stage_ns
-    if placement.kind == "branches":
-        return costs.branches_ns
     if placement.kind == "single":
         return costs.alone_ns.get(targets[0])
     if any(target not in costs.alone_ns for target in targets):
@@ -74,4 +68,6 @@ def expected_ns(placement: Placement, costs: Costs) -> float | None:
     together = 1 / sum(1 / costs.alone_ns[target] for target in targets)
     if placement.kind == "deal":
         return together
-    return None if costs.exchanges is None else together + costs.exchanges * costs.exchange_ns
+    if placement.kind == "split" and costs.exchanges is not None:
+        return together + costs.exchanges * costs.exchange_ns
+    return None

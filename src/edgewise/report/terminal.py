@@ -40,6 +40,10 @@ _HEADLINES = (
     "recommended",
     "ranked",
     "bound_by",
+    "mix_better",
+    "mix_level",
+    "mix_alone",
+    "mix_once",
 )
 # Headlines that there is one of for each model, machine or load: they say which where there are several.
 _OF_A_GROUP = ("fastest", "most", "tie", "recommended", "ranked", "bound_by")

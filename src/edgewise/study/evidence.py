@@ -12,6 +12,7 @@ from ..analyze.evidence import Costed, Evidence
 from ..analyze.scaling import NOT_TRIED
 from ..core.errors import StoreError
 from ..core.evaluation import Evaluation
+from ..core.mix import Mix
 from ..core.profile import Profile
 from ..core.race import Race
 from ..core.roofs import Roofs, Traffic
@@ -111,8 +112,10 @@ def gather(paths: Sequence[str]) -> Evidence:
             kept.costs.values(),
         ),
         tuple(name for key, name in begun.items() if key not in known) + asked,
+        kept.mixes.all(),
     )
-    if not (measurements or evaluations or evidence.profiles or evidence.supports or evidence.roofs):
+    others = (evidence.profiles, evidence.supports, evidence.roofs, evidence.mixes)
+    if not (measurements or evaluations or any(others)):
         _refuse(paths, evidence.failures, evidence.unfinished)
     return evidence
 
@@ -211,6 +214,7 @@ class _KeptOf:
         self.traffic = _Dated[Traffic](lambda t: (t.subject, t.placement, t.scenario, t.machine, t.source))
         self.races = _Dated[Race](lambda race: (race.label, race.machine, race.wanted))
         self.ways = _Dated[Ways](lambda ways: ways.key)
+        self.mixes = _Dated[Mix](lambda mix: (mix.name, mix.machine))
         self.costs: dict[str, Costed] = {}
 
     def add(self, kept: Kept) -> None:
@@ -220,6 +224,7 @@ class _KeptOf:
         self.traffic.add(kept.dated("traffic", Traffic))
         self.races.add(kept.dated("race", Race))
         self.ways.add(kept.dated("ways", Ways))
+        self.mixes.add(kept.dated("mix", Mix))
         for c in kept.all("cost", Costed):
             # By subject: the smallest batch, nearest to what one inference costs.
             if c.subject not in self.costs or c.batch <= self.costs[c.subject].batch:

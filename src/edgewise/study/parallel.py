@@ -23,7 +23,7 @@ from .compare import ROUND_NS, compare
 from .prepare import completed
 from .request import Request
 
-KINDS = ("split", "deal")
+KINDS = ("split", "branches", "deal", "stages")
 # A first look at each target alone, from which the others are expected.
 _LOOK = Scenario(min_runs=10, min_s=0.3, max_s=1.5)
 # A stream takes a while until all hands are at work again; and who shares a core with others gets it in slices of
@@ -115,7 +115,7 @@ class _Search:
                 name = str(placement)
                 result: Result = by_name.get(name) or self._failed[use, name]
                 way = _way(use, load, placement, result, best, by_mean)
-                way = replace(way, predicted_ns=expected_ns(placement, costs))
+                way = replace(way, predicted_ns=expected_ns(placement, costs) or _expected_ns(result))
                 if asked.foreground_hz and way.cost_ns is not None:
                     way = replace(way, dropped=self.foreground(self.cells[use, name]))
                 yield way
@@ -198,6 +198,11 @@ class _Search:
             task.dropped()
             session.round(duration_ns=int(_FOREGROUND_S * 1e9))
             return task.dropped()
+
+
+def _expected_ns(result: Result) -> float | None:
+    """What a placement said it would come to, before it was timed."""
+    return result.starts[0].ran.expected_ns if isinstance(result, Measurement) and result.starts else None
 
 
 def _best(measured: Sequence[Measurement], by_mean: bool) -> Measurement | None:

@@ -206,7 +206,7 @@ class Branches:
         found.append(f"expected {round(makespan(plan.slots))} ns, at the least {round(plan.bound_ns)} ns")
         for target, alone in zip(self._targets, plan.alone_ns, strict=False):
             found.append(f"{target} alone: " + ("does not run it" if alone is None else f"{round(alone)} ns"))
-        return Ran(devices=("cpu",), precisions=(), notes=tuple(found))
+        return Ran(devices=("cpu",), precisions=(), notes=tuple(found), expected_ns=makespan(plan.slots))
 
     def close(self) -> None:
         for child in self._children:

@@ -26,6 +26,7 @@ from ..split.source import source_of
 from .choose import Chosen, choose
 from .costs import Trials
 from .pieces import Whole, piece, same_file
+from .pipeline import slowest
 from .units import Units
 
 _TIMEOUT_S = 120.0
@@ -153,6 +154,7 @@ class Stages:
             tuple(dict.fromkeys(device for part in parts for device in part.ran.devices)),
             tuple(dict.fromkeys(pair for part in parts for pair in part.ran.precisions)),
             (*self.chosen.notes(self._targets), *(f"{p.target}: {note}" for p in parts for note in p.ran.notes)),
+            slowest(self.chosen.stages) if self.chosen.timed else None,
         )
 
     def close(self) -> None:

@@ -1,0 +1,1 @@
+"""Several networks with deadlines on several targets: who serves what, when, and what is not worth beginning."""
