@@ -18,7 +18,7 @@ from edgewise.core.errors import EngineFailure
 from edgewise.core.text import parse_placement, parse_target
 from edgewise.core.types import Model
 from edgewise.model.graph import graph
-from edgewise.parallel.split.balance import Balance, Way, nearby, predicted_ns, rates, settled
+from edgewise.parallel.split.balance import Balance, Way, nearby, predicted_ns, rates, settled, uneven
 from edgewise.parallel.split.executable import Split
 from edgewise.parallel.split.search import Background, candidates
 from edgewise.parallel.split.source import Source
@@ -98,7 +98,7 @@ class Machine:
             self.latest = [*self.latest[-19:], busy] if way == self.latest_in else [busy]
             self.latest_in = way
         balance.note(took, self.now)
-        if balance.due(self.now):
+        if balance.due(self.now, uneven(np.mean(self.latest, axis=0).tolist())):
             if balance.current.kind == "single":
                 expected = {self.split: 0.0}
             else:

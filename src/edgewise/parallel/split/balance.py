@@ -35,8 +35,10 @@ _SPENT = 0.01
 # How often to look, and how long a way that lost is left alone at the most.
 _RECHECK_NS = 2_000_000_000
 _LONGEST_NS = 16_000_000_000
-# Slower by so much than when it was judged: something has changed, and all are worth another look.
+# Slower or quicker by so much than when it was judged, or by so much more or less even: something has changed, and all
+# are worth another look.
 _CHANGED = 0.15
+_UNEVEN = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,12 @@ def settled(shares: Table, busy_ns: Table, damping: float = 0.7, dead: float = 0
         else:
             found.append(tuple(share / sum_ + damping * move for share, move in zip(now, moves, strict=True)))
     return tuple(found)
+
+
+def uneven(busy_ns: Table) -> float:
+    """The share of the time that parts wait for the slowest of each step."""
+    slowest = sum(max(step) for step in busy_ns)
+    return 1 - sum(fmean(step) for step in busy_ns) / slowest if slowest > 0 else 0.0
 
 
 def rates(loads: Table, busy_ns: Table) -> tuple[float, ...]:
@@ -150,8 +158,10 @@ class Balance:
         self.trial: Way | None = None
         self.changes = 0
         self._seen: dict[Way, _Seen] = {first: _Seen()}
+        # Whether there was nothing left to try; and whether there ever was such a moment.
+        self.settled = self.calm = False
         self._judged_ns: int | None = None
-        self._baseline_ns = 0.0
+        self._baseline_ns = self._baseline_uneven = 0.0
 
     @property
     def way(self) -> Way:
@@ -171,18 +181,28 @@ class Balance:
         if seen.tells(_TRIAL) or hopeless:
             self._decide(self.trial, now_ns)
 
-    def due(self, now_ns: int) -> bool:
-        """Whether it is time to look for something better."""
+    def due(self, now_ns: int, uneven: float = 0.0) -> bool:
+        """Whether it is time to look for something better: as long as there is something to try, and when the frames or
+        how evenly they keep the parts busy have changed. While one part runs alone, nothing tells of the others."""
         if self.trial is not None or not self._seen[self.current].tells(_WINDOW):
             return False
-        if self._judged_ns is not None and now_ns - self._judged_ns < _RECHECK_NS:
+        if self.calm and self._judged_ns is not None and now_ns - self._judged_ns < _RECHECK_NS:
             return False
         mean = self.mean_ns()
-        if self._baseline_ns and mean > self._baseline_ns * (1 + _CHANGED):
+        if self._changed(mean, uneven):
             for seen in self._seen.values():
                 seen.again_ns, seen.pause_ns = 0, _RECHECK_NS
-        self._judged_ns, self._baseline_ns = now_ns, mean
+        elif self.settled and self.current.kind != "single":
+            self._judged_ns = now_ns
+            return False
+        self._judged_ns, self._baseline_ns, self._baseline_uneven = now_ns, mean, uneven
         return True
+
+    def _changed(self, mean_ns: float, uneven: float) -> bool:
+        if not self._baseline_ns:
+            return False
+        apart = max(mean_ns, self._baseline_ns) / min(mean_ns, self._baseline_ns)
+        return apart > 1 + _CHANGED or abs(uneven - self._baseline_uneven) > _UNEVEN
 
     def mean_ns(self) -> float:
         return self._seen[self.current].mean_ns()
@@ -194,9 +214,15 @@ class Balance:
         waiting = {way: self._seen.get(way, _Seen()).again_ns for way in expected_ns}
         open_ = {way: ns for way, ns in expected_ns.items() if way != self.current and waiting[way] <= now_ns}
         better = {way: ns for way, ns in open_.items() if ns < mean * (1 - _EXPECTED)}
-        if better:
-            return min(better, key=lambda way: better[way])
-        return next((way for way in open_ if way.kind == "single"), None)
+        found = min(better, key=lambda way: better[way], default=None)
+        if found is None:
+            found = next((way for way in open_ if way.kind == "single"), None)
+        if found is None and not self.calm:
+            # Another axis once: what copies and caches cost is not in what is expected.
+            found = next((way for way in open_ if way.axis != self.current.axis and way not in self._seen), None)
+        self.settled = found is None
+        self.calm |= self.settled
+        return found
 
     def begin(self, way: Way) -> None:
         """It is loaded everywhere: the next frames try it."""

@@ -86,9 +86,8 @@ class Crew:
         found = [self._peaks.get(part) for part in range(1, len(self._targets))]
         return None if None in found else sum(each for each in found if each is not None)
 
-    def load(self, divided: Divided) -> Loaded:
-        """Everywhere at once; frames of other ways may go on meanwhile."""
-        gently = bool(self._loaded)
+    def load(self, divided: Divided, *, gently: bool = False) -> Loaded:
+        """Everywhere at once; frames of other ways may go on meanwhile, and are disturbed less if it is done gently."""
         pieces, parts = divided.pieces, len(self._targets)
         steps = len(pieces.steps[0])
         busy_at = -(-pieces.shared_bytes // 64) * 64

@@ -16,7 +16,7 @@ from ...core.errors import EdgewiseError, EngineFailure, InputError, Unsupported
 from ...core.protocols import Array, Feeds, Outputs
 from ...core.types import Model, Placement, Ran, Target
 from ...model.graph import graph
-from .balance import Balance, Way
+from .balance import Balance, Way, uneven
 from .chains import Axis
 from .crew import Crew, Loaded
 from .search import Background, candidates
@@ -31,6 +31,8 @@ _OPTION = "split"
 _KEPT = 3
 # Frames whose steps are looked at together.
 _FRAMES = 20
+_FEWEST = 6
+_ASK_NS = 50_000_000
 
 
 class Split:
@@ -51,6 +53,7 @@ class Split:
         # What kept the parts busy in the latest frames, and how those were divided.
         self._busy: deque[Array] = deque(maxlen=_FRAMES)
         self._busy_in: Way | None = None
+        self._asked_ns = 0
         self._looking: Background[dict[Way, float]] | None = None
         self._loading: Background[Loaded] | None = None
         self._gave_up: str | None = None
@@ -84,7 +87,8 @@ class Split:
     def _load(self, way: Way) -> Loaded:
         assert self._crew is not None
         with tempfile.TemporaryDirectory(dir=self._folder.name) as folder:
-            return self._crew.load(self._ways.divide(way, Path(folder)))
+            calm = self._balance is not None and self._balance.calm
+            return self._crew.load(self._ways.divide(way, Path(folder)), gently=calm)
 
     def run(self, feeds: Feeds) -> Outputs:
         if self._crew is None:
@@ -122,10 +126,17 @@ class Split:
         elif self._looking is not None:
             if self._looking.done and (expected_ns := self._result(self._looking)) is not None:
                 self._choose(balance, expected_ns, now)
-        elif self._busy_in == balance.current and balance.due(now):
+        elif self._busy_in == balance.current and self._due(balance, now):
             busy = np.mean(self._busy, axis=0).T
             current, mean_ns = balance.current, balance.mean_ns()
-            self._looking = Background(lambda: self._candidates(current, busy, mean_ns))
+            self._looking = Background(lambda: self._candidates(current, busy, mean_ns), balance.calm)
+
+    def _due(self, balance: Balance, now: int) -> bool:
+        # Asked after every frame, and worth computing only now and then.
+        if len(self._busy) < _FEWEST or now - self._asked_ns < _ASK_NS:
+            return False
+        self._asked_ns = now
+        return balance.due(now, uneven(np.mean(self._busy, axis=0).T.tolist()))
 
     def _result(self, job: Background[T]) -> T | None:
         """What runs, runs on without what could not be had; a part that is gone is found out by the next frame."""
@@ -148,7 +159,7 @@ class Split:
         if way in self._loaded:
             balance.begin(way)
         else:
-            self._loading = Background(lambda: self._load(way))
+            self._loading = Background(lambda: self._load(way), balance.calm)
 
     def _begin(self, balance: Balance, loaded: Loaded) -> None:
         assert self._crew is not None

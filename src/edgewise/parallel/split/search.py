@@ -55,14 +55,16 @@ def _rounded(shares: Shares) -> Shares:
 
 
 class Background(Generic[T]):
-    """Something that goes on beside the frames."""
+    """Something that goes on `beside` the frames, and slows them down; or else that the next frame waits for."""
 
-    def __init__(self, work: Callable[[], T]) -> None:
+    def __init__(self, work: Callable[[], T], beside: bool = True) -> None:
         self._work = work
         self._found: T | None = None
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+        if not beside:
+            self._thread.join()
 
     def _run(self) -> None:
         try:
