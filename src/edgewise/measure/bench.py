@@ -27,6 +27,7 @@ class Bench:
         self._answers_fd = answers_fd
         self._executables: list[Executable] = []
         self._stream: Iterator[Delivered] | None = None
+        self._seen_ns: int | None = None
 
     def call(self, function: str, keywords: Mapping[str, Any]) -> Any:
         """Any function of edgewise, in isolation."""
@@ -150,13 +151,14 @@ class Bench:
             self._stream = executable.stream(repeat(self._feeds))
         self._surroundings.begin([*exclude, *executable.pids])
         started = time.time_ns()
-        elapsed, samples, done = streamed(self._stream, executable.window, duration_ns, max_runs)
+        begin, end, samples, done = streamed(self._stream, executable.window, duration_ns, max_runs, self._seen_ns)
+        self._seen_ns = end
         for error in executable.lost:
             # The stream goes on without it; a measurement of what was asked for does not.
             raise error
         # Where all work on every frame, nobody has a share.
         shares = () if EVERYBODY in done else tuple(done.get(who, 0) for who in range(len(executable.pids)))
-        round = Round(start, warmup, started, elapsed, tuple(samples), shares=shares)
+        round = Round(start, warmup, started, end - begin, tuple(samples), shares=shares)
         return to_json(self._surroundings.end(round))
 
     def profile(self, model: Mapping[str, Any], placement: str, warmup: int, runs: int) -> Any:

@@ -55,21 +55,28 @@ def side_by_side(runs: Sequence[Run], feeds: Feeds, duration_ns: int, max_runs: 
     return [duration for _, duration in sorted(pair for part in parts for pair in part)]
 
 
-def streamed(
-    stream: Iterator[Delivered], window: int, duration_ns: int, max_runs: int
-) -> tuple[int, list[int], dict[int, int]]:
-    """What it took, the delay of each frame of a stream that neither begins nor ends here, and who did how many.
+# A stream that nobody looks at for so long goes on as if it had been looked at.
+_UNSEEN_NS = 50_000_000
 
-    What was under way when it was last looked at has been finished since, at leisure; those frames are let go first,
-    and as many again, until all hands are at work as they are in a stream that nobody interrupts. As answers come in
-    bunches, it is no fewer than a window of them that are measured.
+
+def streamed(
+    stream: Iterator[Delivered], window: int, duration_ns: int, max_runs: int, since_ns: int | None = None
+) -> tuple[int, int, list[int], dict[int, int]]:
+    """From when to when, the delay of each frame of a stream that neither begins nor ends here, and who did how many.
+
+    Where it was last looked at a moment ago, at `since_ns`, it goes on from there: every frame counts, and all time.
+
+    Later, what was under way has been finished since, at leisure; those frames are let go first, and as many again,
+    until all hands are at work as they are in a stream that nobody interrupts. As answers come in bunches, it is no
+    fewer than a window of them that are measured.
     """
-    for _ in range(2 * window):
+    going_on = since_ns is not None and _clock() - since_ns < _UNSEEN_NS
+    for _ in range(0 if going_on else 2 * window):
         next(stream)
     samples: list[int] = []
     shares: dict[int, int] = {}
     append, clock = samples.append, _clock
-    end = begin = clock()
+    end = begin = since_ns if going_on and since_ns is not None else clock()
     deadline = begin + duration_ns
     for _ in range(max_runs):
         frame = next(stream)
@@ -78,4 +85,4 @@ def streamed(
         end = clock()
         if end >= deadline and len(samples) >= window:
             break
-    return end - begin, samples, shares
+    return begin, end, samples, shares
