@@ -1,8 +1,8 @@
 """P3: one inference split over two cores: against one core, and against what engines do with two threads of their own.
 
 All sides take turns in fresh processes, once on two free cores and once with another process busy on the second of
-them. The split finds its shares by itself; beside it one with given ones, halves where both cores are free, two thirds to
-the free one where they are not.
+them. The split finds its shares by itself; beside it one with given ones: halves where both cores are free, two thirds
+to the free one where they are not.
 """
 
 from __future__ import annotations

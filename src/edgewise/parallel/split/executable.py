@@ -15,6 +15,7 @@ import numpy as np
 from ...core.errors import EdgewiseError, EngineFailure, InputError, Unsupported
 from ...core.protocols import Array, Feeds, Outputs
 from ...core.types import Model, Placement, Ran, Target
+from ...model import feeds as noise
 from ...model.graph import graph
 from .balance import Balance, Way, uneven
 from .chains import Axis
@@ -32,6 +33,8 @@ _KEPT = 3
 # Frames whose steps are looked at together.
 _FRAMES = 20
 _FEWEST = 6
+# How long it may look for a way before the first frame.
+_SETTLING_NS = 20_000_000_000
 _ASK_NS = 50_000_000
 
 
@@ -83,6 +86,18 @@ class Split:
         self._loaded[self._first] = self._load(self._first)
         if all(share is None for share in given):
             self._balance = Balance(self._first)
+            self._settle(models[0])
+
+    def _settle(self, model: Model) -> None:
+        """Frames of noise until there is nothing left to try, or it has taken long enough: whoever asked for a split
+        without saying how gets one that has been found, and not the finding of it."""
+        assert self._balance is not None
+        shapes = {t.name: tuple(d for d in t.shape or () if isinstance(d, int)) for t in model.inputs}
+        frame = noise.feeds(model, shapes, 0)
+        begin = self._now()
+        while not self._balance.calm and self._gave_up is None and self._now() - begin < _SETTLING_NS:
+            self.run(frame)
+        self._balance.calm = True
 
     def _load(self, way: Way) -> Loaded:
         assert self._crew is not None
