@@ -35,10 +35,15 @@ _SPENT = 0.01
 # How often to look, and how long a way that lost is left alone at the most.
 _RECHECK_NS = 2_000_000_000
 _LONGEST_NS = 16_000_000_000
-# Slower or quicker by so much than when it was judged, or by so much more or less even: something has changed, and all
-# are worth another look.
-_CHANGED = 0.15
-_UNEVEN = 0.1
+# Slower or quicker by so much than when it was judged, or by so much more or less even, time after time: then something
+# has changed, and all are worth another look.
+_CHANGED = 0.25
+_UNEVEN = 0.15
+_LOOKS = 2
+# A trial that is slower by so much every time is over early.
+_HOPELESS = 0.15
+# Looking and loading slow down the frames beside them: after a look that changed nothing the next is twice as far off.
+_LONGEST_REST_NS = 64_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +167,7 @@ class Balance:
         self.settled = self.calm = False
         self._judged_ns: int | None = None
         self._baseline_ns = self._baseline_uneven = 0.0
+        self._apart, self._rest_ns = 0, _RECHECK_NS
 
     @property
     def way(self) -> Way:
@@ -177,7 +183,7 @@ class Balance:
         if self.trial is None:
             return
         count = len(seen.frames_ns)
-        hopeless = count >= _HOPELESS_AFTER and min(seen.frames_ns) > self.mean_ns() * (1 + _CHANGED)
+        hopeless = count >= _HOPELESS_AFTER and min(seen.frames_ns) > self.mean_ns() * (1 + _HOPELESS)
         if seen.tells(_TRIAL) or hopeless:
             self._decide(self.trial, now_ns)
 
@@ -186,14 +192,19 @@ class Balance:
         how evenly they keep the parts busy have changed. While one part runs alone, nothing tells of the others."""
         if self.trial is not None or not self._seen[self.current].tells(_WINDOW):
             return False
-        if self.calm and self._judged_ns is not None and now_ns - self._judged_ns < _RECHECK_NS:
+        rest_ns = self._rest_ns if self.settled else _RECHECK_NS
+        if self.calm and self._judged_ns is not None and now_ns - self._judged_ns < rest_ns:
             return False
         mean = self.mean_ns()
-        if self._changed(mean, uneven):
+        self._apart = self._apart + 1 if self._changed(mean, uneven) else 0
+        if self._apart >= _LOOKS:
+            self._apart, self._rest_ns = 0, min(_LONGEST_REST_NS, 2 * self._rest_ns)
             for seen in self._seen.values():
                 seen.again_ns, seen.pause_ns = 0, _RECHECK_NS
         elif self.settled and self.current.kind != "single":
+            # Frames from now on tell whether it is still so.
             self._judged_ns = now_ns
+            self._seen[self.current].frames_ns.clear()
             return False
         self._judged_ns, self._baseline_ns, self._baseline_uneven = now_ns, mean, uneven
         return True
@@ -238,6 +249,7 @@ class Balance:
         if gain > max(before.mean_ns() * _MEASURED, math.hypot(before.error_ns(), tried.error_ns())):
             before.again_ns, before.pause_ns = now_ns + _RECHECK_NS, _RECHECK_NS
             self.current, self._baseline_ns = trial, 0.0
+            self._rest_ns = _RECHECK_NS
             self.changes += 1
             return
         # What trials cost stays a small part of the time between them.

@@ -144,7 +144,7 @@ class Split:
         elif self._busy_in == balance.current and self._due(balance, now):
             busy = np.mean(self._busy, axis=0).T
             current, mean_ns = balance.current, balance.mean_ns()
-            self._looking = Background(lambda: self._candidates(current, busy, mean_ns), balance.calm)
+            self._looking = Background(lambda: self._candidates(current, busy, mean_ns, balance.calm), balance.calm)
 
     def _due(self, balance: Balance, now: int) -> bool:
         # Asked after every frame, and worth computing only now and then.
@@ -161,8 +161,8 @@ class Split:
             self._gave_up = str(error) or type(error).__name__
             return None
 
-    def _candidates(self, current: Way, busy_ns: Array, frame_ns: float) -> dict[Way, float]:
-        found = candidates(self._ways, current, busy_ns.tolist(), frame_ns)
+    def _candidates(self, current: Way, busy_ns: Array, frame_ns: float, calm: bool) -> dict[Way, float]:
+        found = candidates(self._ways, current, busy_ns.tolist(), frame_ns, fine=not calm)
         # Of a split, nothing is known while one target runs alone: it gets its try whenever its time has come.
         return found if current.kind != "single" else {self._split: 0.0}
 

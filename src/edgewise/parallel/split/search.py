@@ -15,9 +15,9 @@ T = TypeVar("T")
 _FIRST = 1.15
 
 
-def candidates(ways: Ways, now: Way, busy_ns: Table, frame_ns: float) -> dict[Way, float]:
+def candidates(ways: Ways, now: Way, busy_ns: Table, frame_ns: float, *, fine: bool = True) -> dict[Way, float]:
     """Ways with the ns that a frame would take, if the parts are as quick as they were in `now`, whose steps kept them
-    busy for so long."""
+    busy for so long; `fine` ones too, with shares of their own for every step, each of which has to be cut anew."""
     loads = ways.loads(now)
     found = rates(loads, busy_ns)
     if not all(found):
@@ -27,7 +27,8 @@ def candidates(ways: Ways, now: Way, busy_ns: Table, frame_ns: float) -> dict[Wa
     near: list[Shares] = [(shares,) for shares in nearby(found)]
     wanted = [replace(now, shares=shares) for shares in near]
     if now.kind == "split" and len(loads) > 1:
-        wanted.append(replace(now, shares=_rounded(settled(_fractions(loads), busy_ns))))
+        if fine:
+            wanted.append(replace(now, shares=_rounded(settled(_fractions(loads), busy_ns))))
         # The fewer the exchanges, the less somebody else on a core is waited for; and the more is computed twice.
         wanted += [replace(now, shares=near[0], axis=axis) for axis in ways.axes if axis != now.axis]
     expected: dict[Way, float] = {}
