@@ -1,8 +1,8 @@
-"""Ways to share one inference between two cores, side by side, on the five networks of a study of phones (its Figure 2).
+"""Ways to share one inference between two cores, side by side, on five networks of a study of phones (its Figure 2).
 
-One core; the engine's own two threads; every layer cut by output channels (as µLayer does); chains of layers cut by rows,
-then channels (as CoDL does); branches side by side; and a split that finds its way by itself (ours). NN-Stretch changes
-the network and trains it again: it is not here.
+One core; the engine's own two threads; every layer cut by output channels (as µLayer does); chains of layers cut by
+rows, then channels (as CoDL does); branches side by side; and a split that finds its way by itself (ours). NN-Stretch
+changes the network and trains it again: it is not here.
 """
 
 from __future__ import annotations
