@@ -158,3 +158,15 @@ def test_targets_that_answer_in_other_forms_are_refused(model: Model, tmp_path: 
     other = fixed(model, {model.inputs[0].name: (2, 3, 32, 32)})
     with pytest.raises(Unsupported, match="must look alike"):
         Deal([(model, ()), (other, ())], placement)
+
+
+def test_who_stops_asking_costs_nobody(model: Model, deal: Callable[..., Deal]) -> None:
+    """Answers come in several at a time: those that were read and not handed out are not waited for."""
+    quick = "null:cpu@1{latency=300us,wait=sleep}"
+    stream = deal(quick, quick, timeout_s=5.0)
+    for taken in range(1, 25):
+        frames = stream.stream(frame(model, 0) for _ in count())
+        assert [each.number for each in islice(frames, taken)] == list(range(taken))
+        frames.close()  # type: ignore[attr-defined]
+    assert stream.lost == []
+    assert len(list(stream.stream(frame(model, 0) for _ in range(40)))) == 40

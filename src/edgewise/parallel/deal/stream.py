@@ -189,11 +189,14 @@ class _Stream:
         except EdgewiseError as error:
             self._lose(who, error)
             return
+        # All of them before the first is handed out: who asked may not come back, and what has been read stays read.
+        ready = []
         for began, ended in answers:
             self._line.worked(dealer.hands[who].held[0], began, ended)
-            for number in dealer.finish(who, ended):
-                delay = self._line.delay_ns(number, time.perf_counter_ns())
-                yield Delivered(number, self._who.pop(number), delay, deal.outputs[number % len(deal.outputs)])
+            ready += dealer.finish(who, ended)
+        for number in ready:
+            delay = self._line.delay_ns(number, time.perf_counter_ns())
+            yield Delivered(number, self._who.pop(number), delay, deal.outputs[number % len(deal.outputs)])
 
     def _lose(self, who: int, error: EdgewiseError) -> None:
         """What it held goes to the others; its process is not asked again."""

@@ -60,7 +60,6 @@ class Split:
         self._looking: Background[dict[Way, float]] | None = None
         self._loading: Background[Loaded] | None = None
         self._gave_up: str | None = None
-        self._folder = tempfile.TemporaryDirectory(prefix="edgewise-")
         try:
             self._open([model for model, _ in parts], [cores for _, cores in parts], placement, timeout_s)
         except BaseException:
@@ -80,7 +79,9 @@ class Split:
                 f"shares are parts of a whole, found {', '.join(map(str, shares))} in {placement}",
                 f"--on 'split({targets[0]}=0.6, {targets[1]}=0.4)'",
             )
-        self._ways, self._first = _prepared(models[0], targets, axis, shares, Path(self._folder.name))
+        # Gone when all is read: a process that is ended from outside could not remove it any more.
+        with tempfile.TemporaryDirectory(prefix="edgewise-", ignore_cleanup_errors=True) as folder:
+            self._ways, self._first = _prepared(models[0], targets, axis, shares, Path(folder))
         self._split = self._first
         self._crew = Crew(models[0], targets, cores, timeout_s)
         self._loaded[self._first] = self._load(self._first)
@@ -101,7 +102,7 @@ class Split:
 
     def _load(self, way: Way) -> Loaded:
         assert self._crew is not None
-        with tempfile.TemporaryDirectory(dir=self._folder.name) as folder:
+        with tempfile.TemporaryDirectory(prefix="edgewise-", ignore_cleanup_errors=True) as folder:
             calm = self._balance is not None and self._balance.calm
             return self._crew.load(self._ways.divide(way, Path(folder)), gently=calm)
 
@@ -214,7 +215,6 @@ class Split:
         if self._crew is not None:
             self._crew.close()
             self._crew = None
-        self._folder.cleanup()
 
 
 def asked(placement: Placement) -> tuple[Axis, list[Target]]:
