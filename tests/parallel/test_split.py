@@ -94,7 +94,7 @@ def test_two_engines_share_one_inference(tmp_path: Path) -> None:
 
 def test_a_part_that_dies_is_an_error_with_its_reason(tmp_path: Path) -> None:
     model = _model(tmp_path)
-    split = _split(model, f"split({ORT}, {ORT})")
+    split = _split(model, f"split({ORT}=0.5, {ORT}=0.5)")
     try:
         split.run(_feeds(model))
         os.kill(split.pids[0], signal.SIGKILL)
