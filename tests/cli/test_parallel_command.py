@@ -18,6 +18,7 @@ def edgewise(*argv: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@pytest.mark.alone
 def test_a_stream_is_dealt_where_that_is_faster_and_becomes_a_plan(tiny_onnx: Path, tmp_path: Path) -> None:
     plan, store = tmp_path / "best.plan.json", tmp_path / "lab.db"
     done = edgewise(

@@ -107,7 +107,6 @@ def test_ort_options(tiny_onnx: Path, on: str) -> None:
         ("ort:cpu:int8", Unsupported, "quantized"),
         ("null{refuse=Conv}", Unsupported, "Conv"),
         ("null{latency=soon}", InputError, "2ms"),
-        ("stages(ort, null)", Unsupported, "as stages"),
     ],
 )
 def test_refusals_say_what_is_valid(tiny_onnx: Path, on: str, kind: type[EdgewiseError], names: str) -> None:
