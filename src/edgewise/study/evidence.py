@@ -114,7 +114,7 @@ def gather(paths: Sequence[str]) -> Evidence:
         tuple(name for key, name in begun.items() if key not in known) + asked,
         kept.mixes.all(),
     )
-    others = (evidence.profiles, evidence.supports, evidence.roofs, evidence.mixes)
+    others = (evidence.profiles, evidence.supports, evidence.roofs, evidence.ways, evidence.mixes)
     if not (measurements or evaluations or any(others)):
         _refuse(paths, evidence.failures, evidence.unfinished)
     return evidence
