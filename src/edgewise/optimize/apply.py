@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from ..core.errors import EdgewiseError, InputError, Unsupported
 from ..core.records import from_json
@@ -17,6 +15,7 @@ from ..model.feeds import shapes
 from ..model.graph import Graph, fixed, graph
 from ..model.load import inspect
 from .coupling import coupled
+from .observe import opened
 from .prune import prune, weakest
 from .reorder import reordered
 
@@ -70,7 +69,7 @@ def apply_file(model: dict[str, Any], name: str, given: dict[str, float], path: 
         raise Unsupported(f"{source.label} is quantized: {name} comes before quantize")
     found = PASSES[name].apply(graph(source), **given)
     part = Path(path).with_suffix(".part.onnx")
-    if not (batched and _written(_open(found), source.label, part) and _takes_two(part)):
+    if not (batched and _written(opened(found), source.label, part) and _takes_two(part)):
         _written(found, source.label, part)
     part.replace(path)
     return inspect(path)
@@ -81,23 +80,6 @@ def _written(found: Graph, label: str, path: Path) -> bool:
     outputs = [found.values[name] for name in found.outputs]
     path.write_bytes(emit(found.nodes, found.constants, inputs, outputs, found.opset, label).SerializeToString())
     return True
-
-
-def _open(found: Graph) -> Graph:
-    """With an open batch: in the sizes of inputs and outputs, and where sizes were computed with a batch of one."""
-    values = {
-        name: replace(tensor, shape=("batch", *tensor.shape[1:]))
-        if tensor.shape and name in (*found.inputs, *found.outputs)
-        else tensor
-        for name, tensor in found.values.items()
-    }
-    constants = dict(found.constants)
-    for node in found.nodes:
-        shape = constants.get(node.inputs[1]) if node.operator == "Reshape" else None
-        if shape is not None and shape.size > 1 and shape[0] == 1 and not node.attributes.get("allowzero"):
-            # 0: as in what is reshaped.
-            constants[node.inputs[1]] = np.concatenate([np.zeros(1, np.int64), shape[1:]])
-    return replace(found, values=values, constants=constants)
 
 
 def _takes_two(path: Path) -> bool:
