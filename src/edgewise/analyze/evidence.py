@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..core.evaluation import Evaluation
+from ..core.front import Front
 from ..core.mix import Mix
 from ..core.profile import Profile
 from ..core.race import Race
@@ -47,6 +48,7 @@ class Evidence:
     published: Mapping[str, float] = field(default_factory=dict)
     unfinished: tuple[str, ...] = ()
     mixes: tuple[Mix, ...] = ()
+    fronts: tuple[Front, ...] = ()
 
 
 def absent(title: str, what: str, command: str) -> Section:

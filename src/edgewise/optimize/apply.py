@@ -10,27 +10,33 @@ from typing import Any
 from ..core.errors import EdgewiseError, InputError, Unsupported
 from ..core.records import from_json
 from ..core.types import Model
+from ..data import arrays
 from ..model.emit import emit
 from ..model.feeds import shapes
-from ..model.graph import Graph, fixed, graph
+from ..model.graph import Array, Graph, fixed, graph
 from ..model.load import inspect
 from .coupling import coupled
-from .observe import opened
+from .observe import Observe, observer, opened
 from .prune import prune, weakest
 from .reorder import reordered
+
+FORM = "numpy.savez(path, INPUT=array[n, ...])"
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What it does, and what its options default to; an option is a number between 0 and 1."""
+    """What it does with a graph and with what is to be seen in it, and its options: numbers between 0 and 1, None where
+    not given. `exact`: answers stay the same but for rounding. `data`: it looks at the network at work, if it may."""
 
     apply: Callable[..., Graph]
-    options: Mapping[str, float]
+    options: Mapping[str, float | None]
+    exact: bool = False
+    data: bool = False
 
 
-def _prune(found: Graph, *, ratio: float) -> Graph:
+def _prune(found: Graph, observe: Observe | None, *, ratio: float | None) -> Graph:
     classes = coupled(found)
-    gone = weakest(found, classes, ratio)
+    gone = weakest(found, classes, 0.3 if ratio is None else ratio)
     if not gone:
         raise Unsupported(
             f"nothing can be taken out at a ratio of {ratio:g}: {len(classes)} channels are free to go, "
@@ -40,10 +46,13 @@ def _prune(found: Graph, *, ratio: float) -> Graph:
     return prune(found, gone)
 
 
-PASSES: Mapping[str, Pass] = {"prune": Pass(_prune, {"ratio": 0.3}), "reorder": Pass(reordered, {})}
+PASSES: Mapping[str, Pass] = {
+    "prune": Pass(_prune, {"ratio": None}),
+    "reorder": Pass(lambda found, observe: reordered(found), {}, exact=True),
+}
 
 
-def options(name: str, given: Mapping[str, str]) -> dict[str, float]:
+def options(name: str, given: Mapping[str, str]) -> dict[str, float | None]:
     """The options of a pass as numbers; what is unknown or out of range is refused."""
     known = PASSES[name].options
     found = dict(known)
@@ -61,18 +70,31 @@ def options(name: str, given: Mapping[str, str]) -> dict[str, float]:
     return found
 
 
-def apply_file(model: dict[str, Any], name: str, given: dict[str, float], path: str, batched: bool) -> Model:
+def apply_file(
+    model: dict[str, Any],
+    name: str,
+    given: dict[str, float | None],
+    path: str,
+    batched: bool,
+    samples: str | None = None,
+) -> Model:
     """One pass on a model's file, written to `path`. Its input sizes must be known; the file itself is not touched.
-    `batched`: its batch was open, and stays so where what is left takes any."""
+    `batched`: its batch was open, and stays so where what is left takes any. `samples`: an .npz of its inputs."""
     source = from_json(Model, model)
     if source.precision == "int8":
         raise Unsupported(f"{source.label} is quantized: {name} comes before quantize")
-    found = PASSES[name].apply(graph(source), **given)
+    observe = observer(inputs_of(source, samples)) if samples else None
+    found = PASSES[name].apply(graph(source), observe, **given)
     part = Path(path).with_suffix(".part.onnx")
     if not (batched and _written(opened(found), source.label, part) and _takes_two(part)):
         _written(found, source.label, part)
     part.replace(path)
     return inspect(path)
+
+
+def inputs_of(model: Model, samples: str) -> dict[str, Array]:
+    """One array per input, its first axis the samples."""
+    return {tensor.name: arrays.member(samples, tensor.name, FORM) for tensor in model.inputs}
 
 
 def _written(found: Graph, label: str, path: Path) -> bool:

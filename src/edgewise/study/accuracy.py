@@ -42,7 +42,7 @@ def accuracy(
     # Everything that can be wrong with what was asked is, before the first image.
     exams = _exams(models, wanted, question, limits)
     for model, (images, calibrated) in zip(models, exams, strict=True):
-        size = _batch(model, batch)
+        size = batch_of(model, batch)
         allowed = replace(calibrated, shapes=sizes(model, images, size))
         for target in wanted[model.digest]:
             tell = partial(progress, f"{model.label} on {target}", len(images.indices))
@@ -51,7 +51,7 @@ def accuracy(
             if isinstance(ready, Failure):
                 yield _failed(kept, ready, images)
             else:
-                yield _one(kept, ready, images, resume, tell)
+                yield ask(kept, ready, images, resume, tell)
 
 
 def _completed(target: Target, engine: EngineFacts, machine: Machine, model: Model) -> Target:
@@ -62,7 +62,7 @@ def _completed(target: Target, engine: EngineFacts, machine: Machine, model: Mod
         return target
 
 
-def _batch(model: Model, batch: int) -> int:
+def batch_of(model: Model, batch: int) -> int:
     """The batch asked for, or the one the model is fixed to."""
     first = (model.inputs[0].shape or (None,))[0] if model.inputs else None
     return first if isinstance(first, int) else batch
@@ -92,13 +92,15 @@ def _exams(
 
 def _given(model: Model, images: Exam, question: Question, limits: Limits) -> str | None:
     """What --calibration names: inputs as they are, or images to make them of."""
-    if limits.calibration is None or not (Path(limits.calibration).suffix != ".npz" or _of_images(limits.calibration)):
+    if limits.calibration is None or not of_images(limits.calibration):
         return limits.calibration
     return other_calibration(model, limits.calibration, question.preprocess, images)
 
 
-def _of_images(path: str) -> bool:
-    """Whether an .npz holds images, rather than inputs of a model (which may be called `images` too)."""
+def of_images(path: str) -> bool:
+    """Whether it is images; an .npz may hold inputs of a model instead (which may be called `images` too)."""
+    if Path(path).suffix != ".npz":
+        return True
     hint = "--calibration FOLDER, LIST.csv or ARRAYS.npz"
     if "images" not in arrays.names(Path(path), hint):
         return False
@@ -106,9 +108,10 @@ def _of_images(path: str) -> bool:
     return kind == "uint8" and len(shape) == 4
 
 
-def _one(
+def ask(
     kept: Evaluations, ready: Cell, images: Exam, resume: bool, progress: Callable[[int], None]
 ) -> Evaluation | Failure:
+    """The answers of one cell, saved part by part; `resume`: those that are there are not asked for again."""
     before = _empty(ready.task, ready.label, ready.machine, ready.versions, ready.model.digest, images)
     number = None
     found = kept.find(before) if resume else None

@@ -12,6 +12,7 @@ from ..analyze.evidence import Costed, Evidence
 from ..analyze.scaling import NOT_TRIED
 from ..core.errors import StoreError
 from ..core.evaluation import Evaluation
+from ..core.front import Front
 from ..core.mix import Mix
 from ..core.profile import Profile
 from ..core.race import Race
@@ -113,8 +114,9 @@ def gather(paths: Sequence[str]) -> Evidence:
         ),
         tuple(name for key, name in begun.items() if key not in known) + asked,
         kept.mixes.all(),
+        kept.fronts.all(),
     )
-    others = (evidence.profiles, evidence.supports, evidence.roofs, evidence.ways, evidence.mixes)
+    others = (evidence.profiles, evidence.supports, evidence.roofs, evidence.ways, evidence.mixes, evidence.fronts)
     if not (measurements or evaluations or any(others)):
         _refuse(paths, evidence.failures, evidence.unfinished)
     return evidence
@@ -215,6 +217,7 @@ class _KeptOf:
         self.races = _Dated[Race](lambda race: (race.label, race.machine, race.wanted))
         self.ways = _Dated[Ways](lambda ways: ways.key)
         self.mixes = _Dated[Mix](lambda mix: (mix.name, mix.machine))
+        self.fronts = _Dated[Front](lambda front: front.key)
         self.costs: dict[str, Costed] = {}
 
     def add(self, kept: Kept) -> None:
@@ -225,6 +228,7 @@ class _KeptOf:
         self.races.add(kept.dated("race", Race))
         self.ways.add(kept.dated("ways", Ways))
         self.mixes.add(kept.dated("mix", Mix))
+        self.fronts.add(kept.dated("front", Front))
         for c in kept.all("cost", Costed):
             # By subject: the smallest batch, nearest to what one inference costs.
             if c.subject not in self.costs or c.batch <= self.costs[c.subject].batch:

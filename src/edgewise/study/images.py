@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,12 @@ from . import home
 
 # Enough for ranges to settle; more only takes longer.
 CALIBRATION_IMAGES = 128
+# Statistics of what is inside a network take more; as many as fit into this much memory.
+STATISTICS_IMAGES = 5000
+_STATISTICS_BYTES = 512 << 20
+# What decisions rest on, of images that are also to tell what came of them.
+DECISION_IMAGES = 2000
+_DECISION_SHARE = 0.2
 # Of a small dataset, no more than this share is given up for calibration.
 _CALIBRATION_SHARE = 0.1
 _PREPARING_S = 600.0
@@ -35,6 +42,9 @@ class Question:
     preprocess: str | None = None
     limit: int | None = None
     seed: int = 0
+    # Images passed over before the first one asked about, and images given up for calibration where some have to be.
+    skip: int = 0
+    held: int = CALIBRATION_IMAGES
 
 
 def exam(model: Model, question: Question, *, hold_out: bool) -> tuple[Exam, tuple[int, ...]]:
@@ -47,7 +57,7 @@ def exam(model: Model, question: Question, *, hold_out: bool) -> tuple[Exam, tup
     path = _place(named)
     dataset = data.open_dataset(path, question.labels)
     order = _shuffled(len(dataset.labels), question.seed)
-    held = min(CALIBRATION_IMAGES, int(len(order) * _CALIBRATION_SHARE)) if hold_out else 0
+    held = min(question.held, int(len(order) * _CALIBRATION_SHARE)) if hold_out else 0
     if hold_out and not held:
         raise InputError(
             f"{named} has {len(order)} images, too few to calibrate int8 on some and ask about others",
@@ -55,11 +65,32 @@ def exam(model: Model, question: Question, *, hold_out: bool) -> tuple[Exam, tup
         )
     if question.limit is not None and question.limit < 1:
         raise InputError(f"--limit is at least 1, found {question.limit}")
-    chosen = tuple(sorted(order[held:] if question.limit is None else order[held : held + question.limit]))
+    begin = held + question.skip
+    chosen = tuple(sorted(order[begin:] if question.limit is None else order[begin : begin + question.limit]))
     label = named if built_in.parse(named) else dataset.label
     label += f", without {held} for calibration" if held else ""
     digest = _digest(dataset.digest, chosen)
     return Exam(path, question.labels, preprocess, chosen, digest, dataset.classes, label), tuple(order[:held])
+
+
+def divided(model: Model, question: Question, *, hold_out: bool) -> tuple[Exam, Exam, tuple[int, ...]]:
+    """The images decisions rest on, others that tell what came of them, and those left out for calibration."""
+    everything, held = exam(model, question, hold_out=hold_out)
+    deciding = min(DECISION_IMAGES, int(len(everything.indices) * _DECISION_SHARE))
+    if not deciding:
+        raise InputError(
+            f"{everything.label} has {len(everything.indices)} images, too few to decide on some and report on others",
+            "--data with more images",
+        )
+    first, _ = exam(model, replace(question, limit=deciding), hold_out=hold_out)
+    rest, _ = exam(model, replace(question, skip=deciding), hold_out=hold_out)
+    return first, rest, held
+
+
+def statistics_images(model: Model) -> int:
+    """How many inputs are kept to look at a network with."""
+    sizes = [size for size in (model.inputs[0].shape or ())[1:] if isinstance(size, int)]
+    return max(1, min(STATISTICS_IMAGES, _STATISTICS_BYTES // (4 * math.prod(sizes or [1]))))
 
 
 def held_out_calibration(model: Model, asked: Exam, held: Sequence[int]) -> str:
@@ -67,17 +98,19 @@ def held_out_calibration(model: Model, asked: Exam, held: Sequence[int]) -> str:
     return _calibration(model, asked.data, asked.labels, asked.preprocess, held)
 
 
-def own_calibration(model: Model, asked: str | None = None) -> str | None:
+def own_calibration(model: Model, asked: str | None = None, count: int = CALIBRATION_IMAGES) -> str | None:
     """For a model that comes with data: inputs from the part it was trained on, or from a third one where that is what
     is asked about. None for any other model."""
     if model.data not in built_in.NAMES or model.preprocess is None:
         return None
     wanted = built_in.parse(asked) if asked else None
     split = "validation" if wanted and wanted.split == "train" else "train"
-    return other_calibration(model, f"{model.data}(split={split}, count={CALIBRATION_IMAGES})", None)
+    return other_calibration(model, f"{model.data}(split={split}, count={count})", None, count=count)
 
 
-def other_calibration(model: Model, source: str, preprocess: str | None, asked: Exam | None = None) -> str:
+def other_calibration(
+    model: Model, source: str, preprocess: str | None, asked: Exam | None = None, count: int = CALIBRATION_IMAGES
+) -> str:
     """Inputs from images that are not asked about: all there are, or as many as calibration needs, drawn at random."""
     path = _place(source)
     dataset = data.open_dataset(path, labelled=False)
@@ -86,7 +119,7 @@ def other_calibration(model: Model, source: str, preprocess: str | None, asked: 
             f"{source} is what is asked about, and int8 would be calibrated on its own exam",
             "leave out --calibration: some images are then held out",
         )
-    chosen = sorted(_shuffled(len(dataset.labels), 0)[:CALIBRATION_IMAGES])
+    chosen = sorted(_shuffled(len(dataset.labels), 0)[:count])
     return _calibration(model, path, None, _preprocess(model, preprocess), chosen)
 
 

@@ -296,7 +296,7 @@ def quantized(model: Model, machine: Machine, limits: Limits) -> Model:
         name in machine.isa for name in ("avx2", "avx512f")
     )
     source = limits.calibration or images.own_calibration(model)
-    calibration = _file_digest(source) if source else "seeded"
+    calibration = file_digest(source) if source else "seeded"
     shapes = feeds.shapes(model, 1, limits.shapes)
     sizes = hashlib.sha256(repr(sorted(shapes.items())).encode()).hexdigest()[:8]
     path = home.cache() / f"{model.digest}-int8-{'8' if vnni else '7'}bit-{calibration}-{sizes}.onnx"
@@ -369,7 +369,7 @@ def _converted(model: Model, digest: str, target: Target, engine: EngineFacts, l
     return replace(model, digest=digest, path=str(place / note.read_text()), parent=model.digest)
 
 
-def _file_digest(path: str) -> str:
+def file_digest(path: str) -> str:
     try:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
     except OSError as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ..core.errors import EdgewiseError, InputError, StoreError
+from ..core.front import AS_IT_IS
 from ..core.records import from_json, to_json
 from ..core.tables import near
 from ..core.text import parse_recipe
@@ -16,11 +17,11 @@ from ..model import feeds
 from ..model.graph import fixed
 from ..optimize.apply import PASSES, options
 from . import home
-from .prepare import Limits, quantized
+from .prepare import Limits, file_digest, quantized
 
-# The model as it is, among others that something is made of.
-AS_IT_IS = "none"
 _PRECISIONS = ("int8",)
+# Statistics of a large network on thousands of images.
+_LONGEST_PASS_S = 3600.0
 _NAMES = ("quantize", *PASSES)
 
 
@@ -55,14 +56,15 @@ def made(
     for model in models:
         for recipe in recipes:
             try:
-                yield _applied(model, recipe, machine, limits, tell)
+                yield applied(model, recipe, machine, limits, tell)
             except StoreError:
                 raise
             except EdgewiseError as error:
                 missed(f"{recipe} of {model.label}: {error.message}")
 
 
-def _applied(model: Model, recipe: Recipe, machine: Machine, limits: Limits, tell: Callable[[str], None]) -> Model:
+def applied(model: Model, recipe: Recipe, machine: Machine, limits: Limits, tell: Callable[[str], None]) -> Model:
+    """What the recipe makes of a model; each step's result is checked, and kept by what it depends on."""
     if not recipe.steps:
         return model
     tell(f"{recipe} of {model.label}")
@@ -70,6 +72,21 @@ def _applied(model: Model, recipe: Recipe, machine: Machine, limits: Limits, tel
     for step in recipe.steps:
         found = _quantize(found, machine, limits) if step.name == "quantize" else _passed(step, found, limits)
     return replace(found, recipe=str(recipe), parent=model.digest, label=f"{model.label} | {recipe}")
+
+
+def off(model: Model, made: Model, limits: Limits, *, exact: bool = False) -> float:
+    """How far the outputs of what was made are from the model's own; what does not fit together any more is refused."""
+    found = isolate.call(
+        "edgewise.optimize.check:check_files",
+        timeout_s=max(limits.timeout_s, 600.0),
+        memory_bytes=limits.memory_bytes,
+        before=to_json(model),
+        after=to_json(made),
+        samples=limits.calibration,
+        exact=exact,
+        given={name: list(sizes) for name, sizes in limits.shapes.items()},
+    )
+    return float(found)
 
 
 def _quantize(model: Model, machine: Machine, limits: Limits) -> Model:
@@ -80,22 +97,36 @@ def _quantize(model: Model, machine: Machine, limits: Limits) -> Model:
 
 def _passed(step: Step, model: Model, limits: Limits) -> Model:
     """What a pass makes of it: once, kept by digest."""
-    given = options(step.name, dict(step.options))
-    key = hashlib.sha256(repr((model.digest, step.name, sorted(given.items()))).encode()).hexdigest()[:24]
-    path = home.cache() / f"{key}-{step.name}.onnx"
+    given, known = options(step.name, dict(step.options)), PASSES[step.name]
+    samples = limits.calibration if known.data else None
+    depends = (model.digest, step.name, sorted(given.items()), file_digest(samples) if samples else "")
+    path = home.cache() / f"{hashlib.sha256(repr(depends).encode()).hexdigest()[:24]}-{step.name}.onnx"
     if path.exists():
-        made = isolate.call("edgewise.model.load:inspect", path=str(home.used(path)))
-    else:
-        home.trim()
-        made = isolate.call(
+        return _of(model, isolate.call("edgewise.model.load:inspect", path=str(home.used(path))))
+    home.trim()
+    found = _of(
+        model,
+        isolate.call(
             "edgewise.optimize.apply:apply_file",
-            timeout_s=max(limits.timeout_s, 600.0),
+            timeout_s=max(limits.timeout_s, _LONGEST_PASS_S),
             memory_bytes=limits.memory_bytes,
             model=to_json(fixed(model, feeds.shapes(model, 1, limits.shapes))),
             name=step.name,
             given=given,
             path=str(path),
             batched=all(t.shape and not isinstance(t.shape[0], int) for t in model.inputs),
-        )
+            samples=samples,
+        ),
+    )
+    try:
+        off(model, found, limits, exact=known.exact)
+    except BaseException:
+        # What was not checked must not be found here next time.
+        path.unlink(missing_ok=True)
+        raise
+    return found
+
+
+def _of(model: Model, made: object) -> Model:
     found = from_json(Model, made)
     return replace(model, digest=found.digest, path=found.path, inputs=found.inputs, outputs=found.outputs)

@@ -1,0 +1,162 @@
+"""What recipes make of a model: the front of latency and answers, what each step brings, and which layers mind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..core.chart import Axis, Chart, Series
+from ..core.front import AS_IT_IS, Front, Point
+from ..core.text import parse_recipe
+from ..core.types import Column, Finding, Recipe, Section
+from .evidence import Evidence, absent
+
+PLACE = 47
+TITLE = "Optimized models"
+COLUMNS = (
+    Column("model"),
+    Column("target"),
+    Column("recipe"),
+    Column("latency", "ns"),
+    Column("latency_ratio", "ratio"),
+    Column("interval", "ratio_range"),
+    Column("weights", "bytes"),
+    Column("weights_ratio", "ratio"),
+    Column("memory", "bytes", 4),
+    Column("multiply_adds", "count", 5),
+    Column("top1", "accuracy"),
+    Column("difference", "points"),
+    Column("difference_interval", "points_range"),
+    Column("images", "count", 3),
+    Column("off", "error", 6),
+    Column("verdict"),
+)
+# A step that changes less than this brings nothing.
+_SAME = 0.02
+_MOST_LAYERS = 40
+
+
+def run(evidence: Evidence) -> Section:
+    if not evidence.fronts:
+        return absent(TITLE, "nothing was made of a model", "edgewise optimize MODEL --data FOLDER")
+    rows = [row for front in evidence.fronts for row in _rows(front)]
+    findings = [finding for front in evidence.fronts for finding in _findings(front)]
+    charts = [chart for front in evidence.fronts for chart in _charts(front)]
+    return Section(TITLE, COLUMNS, tuple(rows), tuple(findings), tuple(charts))
+
+
+def _rows(front: Front) -> Iterator[tuple[object, ...]]:
+    whole = next((point.weight_bytes for point in front.points if point.recipe == AS_IT_IS), None)
+    kept = front.pareto
+    for point in front.points:
+        answered = point.reported or point.decided
+        yield (
+            front.label,
+            front.target,
+            point.recipe,
+            point.p50_ns,
+            point.ratio[1] if point.ratio else None,
+            (point.ratio[0], point.ratio[2]) if point.ratio and point.recipe != AS_IT_IS else None,
+            point.weight_bytes,
+            point.weight_bytes / whole if point.weight_bytes and whole else None,
+            point.memory_bytes,
+            point.multiply_adds,
+            answered.top1 if answered else None,
+            -answered.loss if answered and point.recipe != AS_IT_IS else None,
+            _negative(answered.interval) if answered and point.recipe != AS_IT_IS else None,
+            answered.pair.count if answered else None,
+            point.error,
+            _verdict(front, point, point in kept),
+        )
+
+
+def _negative(interval: tuple[float, float]) -> tuple[float, float]:
+    return -interval[1], -interval[0]
+
+
+def _verdict(front: Front, point: Point, kept: bool) -> str:
+    if point.reason:
+        return "not made"
+    if point.recipe == front.chosen:
+        return "written"
+    if front.max_loss is not None and not front.allowed(point):
+        return "loses too much" if point.decided else "not known"
+    return "on the front" if kept else ""
+
+
+def _findings(front: Front) -> Iterator[Finding]:
+    about = f"{front.label} on {front.target}"
+    points = {point.recipe: point for point in front.points}
+    chosen = points.get(front.chosen or "")
+    if chosen is not None and chosen.ratio is not None and chosen.recipe != AS_IT_IS:
+        whole = points[AS_IT_IS].weight_bytes
+        answered = chosen.reported or chosen.decided
+        values: tuple[tuple[str, object], ...] = (
+            ("recipe", chosen.recipe),
+            ("ratio", chosen.ratio[1]),
+            ("low", chosen.ratio[0]),
+            ("high", chosen.ratio[2]),
+            ("weights", chosen.weight_bytes / whole if chosen.weight_bytes and whole else None),
+            ("loss", answered.loss if answered else None),
+            ("loss_high", answered.interval[1] if answered else None),
+            ("images", answered.pair.count if answered else None),
+            ("held", chosen.reported is not None),
+        )
+        yield Finding("optimized", "note", about, values)
+        yield from _steps(about, chosen, points)
+    elif front.max_loss is not None:
+        yield Finding("not_optimized", "caution", about, (("max_loss", front.max_loss), ("tried", len(points))))
+    for point in front.points:
+        if point.reason:
+            yield Finding("recipe_refused", "note", f"{front.label} | {point.recipe}", (("reason", point.reason),))
+    if front.note:
+        yield Finding("search_ended", "caution", about, (("reason", front.note),))
+
+
+def _steps(about: str, chosen: Point, points: dict[str, Point]) -> Iterator[Finding]:
+    """What each step of the chosen recipe brought beyond the one before."""
+    steps = parse_recipe(chosen.recipe).steps
+    before = points[AS_IT_IS]
+    for count in range(1, len(steps) + 1):
+        point = points.get(str(Recipe(steps[:count])))
+        if point is None or point.ratio is None or before.ratio is None:
+            return
+        quicker = point.ratio[1] / before.ratio[1]
+        smaller = point.weight_bytes / before.weight_bytes if point.weight_bytes and before.weight_bytes else None
+        values = (
+            ("step", str(Recipe(steps[count - 1 : count]))),
+            ("ratio", quicker),
+            ("weights", smaller),
+            ("loss", point.loss - before.loss if point.decided else None),
+        )
+        useless = quicker > 1 - _SAME and (smaller is None or smaller > 1 - _SAME)
+        yield Finding("step_brought_nothing" if useless else "step_brought", "note", about, values)
+        before = point
+
+
+def _charts(front: Front) -> Iterator[Chart]:
+    points = [point for point in front.points if point.ratio is not None]
+    if any(point.decided for point in points):
+        kept = front.pareto
+        groups = (
+            ("on the front", [point for point in points if point in kept]),
+            ("others", [point for point in points if point not in kept]),
+        )
+        series = tuple(
+            Series(
+                name,
+                tuple(point.ratio[1] for point in those if point.ratio),
+                tuple(found.top1 if (found := point.reported or point.decided) else None for point in those),
+                labels=tuple(point.recipe for point in those),
+            )
+            for name, those in groups
+            if those
+        )
+        title = f"{front.label} on {front.target}: what recipes make of it"
+        yield Chart("scatter", title, Axis("latency_ratio", "ratio"), Axis("top1", "accuracy"), series)
+    if front.layers:
+        worst = sorted(front.layers, key=lambda layer: -layer.kl)[:_MOST_LAYERS]
+        names = tuple(layer.name for layer in worst)
+        title = f"{front.label}: what quantizing one layer alone does to the answers"
+        yield Chart(
+            "bar", title, Axis("layer"), Axis("kl"), (Series("divergence", names, tuple(layer.kl for layer in worst)),)
+        )

@@ -1,0 +1,47 @@
+"""What is said about optimized models."""
+
+from __future__ import annotations
+
+from .. import format
+from ._values import Sentences, Values, number
+
+
+def _optimized(v: Values) -> str:
+    text = (
+        f"{v['recipe']} takes {format.cell(v['ratio'], 'ratio')} "
+        f"[{format.cell(v['low'], 'ratio')}, {format.cell(v['high'], 'ratio')}] of the time"
+    )
+    if v["weights"] is not None:
+        text += f" and {format.cell(v['weights'], 'ratio')} of the weights' bytes"
+    if v["loss"] is not None:
+        where = "images nothing was decided on" if v["held"] else "images decisions rest on"
+        text += (
+            f", and loses {100 * number(v['loss']):.2f} points of top-1, at most {100 * number(v['loss_high']):.2f} at "
+            f"95 % ({v['images']} {where})"
+        )
+    return text
+
+
+def _brought(v: Values) -> str:
+    text = f"{v['step']}: {format.cell(v['ratio'], 'ratio')} of the time before it"
+    if v["weights"] is not None:
+        text += f", {format.cell(v['weights'], 'ratio')} of the bytes"
+    if v["loss"] is not None:
+        text += f", {100 * number(v['loss']):+.2f} points lost"
+    return text
+
+
+SENTENCES: Sentences = {
+    "optimized": (_optimized, None),
+    "not_optimized": (
+        lambda v: (
+            f"none of {v['tried']} recipes is quicker and known to lose no more than "
+            f"{100 * number(v['max_loss']):g} points"
+        ),
+        "allow more with --max-loss, or give it more images: intervals become narrower",
+    ),
+    "recipe_refused": (lambda v: f"{v['reason']}", None),
+    "search_ended": (lambda v: f"{v['reason']}", "the same command again goes on where it was"),
+    "step_brought": (_brought, None),
+    "step_brought_nothing": (lambda v: f"{_brought(v)}: it brings nothing here", None),
+}

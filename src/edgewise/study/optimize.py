@@ -1,0 +1,295 @@
+"""Smaller and quicker models: recipes applied step by step, each result checked, asked about images, and timed in turns
+with the model as it is. Every point is kept the moment it is there, so that an interrupted search goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from ..analyze.accuracy import Outcome, paired
+from ..analyze.compare import speed
+from ..core import stats
+from ..core.errors import EdgewiseError, InputError, StoreError
+from ..core.front import AS_IT_IS, Answered, Front, Point
+from ..core.types import Failure, Model, Placement, Recipe, Scenario, Target
+from ..measure.accuracy import Exam
+from ..measure.cell import Cell
+from ..optimize.search import Space, Tried, search
+from ..store.db import Store
+from ..store.evaluations import Evaluations
+from ..store.kept import Kept
+from . import images, recipes
+from .accuracy import ask, batch_of, of_images
+from .compare import compare
+from .costs import keep_cost
+from .images import Question
+from .prepare import Limits, cell, completed, engine_versions, file_digest
+from .request import Request
+
+# Images are asked about so many at a time where the model takes them; it is the answers that count, not the time.
+_BATCH = 16
+# How often a choice may turn out to lose too much on the images that were kept back.
+_LOOKS = 3
+
+Tell = Callable[[str], None]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A recipe, or what a search is to keep to. `calibration` is data nobody asks about; without, some of the images
+    are held out. `budget_s` ends a search."""
+
+    target: Target
+    recipe: Recipe | None = None
+    max_loss: float | None = None
+    max_weight_bytes: int | None = None
+    max_p50_ns: float | None = None
+    question: Question | None = None
+    calibration: str | None = None
+    space: Space = field(default_factory=Space)
+    starts: int = 3
+    rounds: int = 20
+    budget_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Optimized:
+    """Every point, and the model of the one that was chosen."""
+
+    front: Front
+    model: Model | None
+
+
+def optimize(asked: Asked, request: Request, store: Store, tell: Tell, detail: Tell) -> Optimized:
+    return _Optimize(asked, request, store, tell, detail).run()
+
+
+class _Optimize:
+    def __init__(self, asked: Asked, request: Request, store: Store, tell: Tell, detail: Tell) -> None:
+        self._asked, self._request, self._store, self._tell, self._detail = asked, request, store, tell, detail
+        self._model = request.models[0]
+        self._kept = Kept(store)
+        self._until = time.monotonic() + asked.budget_s if asked.budget_s else None
+        placement = Placement.single(asked.target)
+        versions = engine_versions(placement, request.engines)
+        self._deciding: Exam | None = None
+        self._reporting: Exam | None = None
+        self._limits = request.limits
+        self._look_at_images()
+        self._about = hashlib.sha256(
+            repr(
+                (
+                    self._model.digest,
+                    request.machine.id,
+                    str(asked.target),
+                    versions,
+                    self._deciding.digest if self._deciding else "",
+                    file_digest(self._limits.calibration) if self._limits.calibration else "",
+                    sorted(self._limits.shapes.items()),
+                )
+            ).encode()
+        ).hexdigest()[:20]
+        self._points: dict[str, Point] = {}
+
+    def run(self) -> Optimized:
+        self._point(AS_IT_IS)
+        note = ""
+        if self._asked.recipe is not None:
+            chosen: str | None = str(self._asked.recipe) or AS_IT_IS
+            for recipe in _prefixes(self._asked.recipe):
+                if self._point(str(recipe)).reason:
+                    chosen = None
+                    break
+        else:
+            note = self._search()
+            chosen = self._certified()
+        if chosen is not None:
+            # What each step brings is told by the recipe without it.
+            for recipe in _prefixes(recipes.parse(chosen)):
+                self._point(str(recipe))
+                self._reported(str(recipe))
+        front = replace(self._front(), chosen=chosen, note=note)
+        self._kept.keep("front", front.key, front)
+        return Optimized(front, None if chosen is None else self._model_of(chosen))
+
+    def _search(self) -> str:
+        asking = search(self._asked.space)
+        recipe = next(asking)
+        try:
+            while True:
+                if self._until and time.monotonic() > self._until:
+                    return "the time was up before the search was"
+                point = self._point(recipe)
+                recipe = asking.send(Tried(point.ratio[1] if point.ratio else None, self._front().allowed(point)))
+        except StopIteration:
+            return ""
+
+    def _certified(self) -> str | None:
+        """The best point by the images that decisions rest on, if the others confirm what it loses; else the next."""
+        left = self._front()
+        for _ in range(_LOOKS):
+            best = left.best
+            if best is None or best.recipe == AS_IT_IS:
+                break
+            answered = self._reported(best.recipe).reported
+            if self._asked.max_loss is None or (answered and answered.interval[1] <= self._asked.max_loss):
+                return best.recipe
+            left = replace(left, points=tuple(point for point in left.points if point.recipe != best.recipe))
+        return None
+
+    def _front(self) -> Front:
+        asked, deciding = self._asked, self._deciding
+        return Front(
+            self._model.digest,
+            self._model.label,
+            self._request.machine.id,
+            str(asked.target),
+            tuple(self._points.values()),
+            None,
+            deciding.label if deciding else "",
+            len(self._reporting.indices) if self._reporting else 0,
+            asked.max_loss,
+            asked.max_weight_bytes,
+            asked.max_p50_ns,
+        )
+
+    def _look_at_images(self) -> None:
+        """What passes see, what decisions rest on, and what is kept back for the end."""
+        question, limits = self._asked.question, self._request.limits
+        if question is None:
+            return
+        count = images.statistics_images(self._model)
+        question = replace(question, held=count)
+        given = self._asked.calibration
+        own = images.own_calibration(self._model, question.data, count) if given is None else None
+        held_out = given is None and own is None
+        try:
+            self._deciding, self._reporting, held = images.divided(self._model, question, hold_out=held_out)
+        except InputError:
+            if self._asked.recipe is None or question.data is None:
+                raise
+            # Images without labels will do to look at a network with.
+            given = given or question.data
+            held = ()
+        if given is not None and of_images(given):
+            given = images.other_calibration(self._model, given, question.preprocess, self._deciding, count)
+        elif held:
+            assert self._deciding is not None
+            given = images.held_out_calibration(self._model, self._deciding, held)
+        self._limits = replace(limits, calibration=given or own)
+
+    def _point(self, recipe: str) -> Point:
+        """What a recipe comes to, from the store where that has it."""
+        if recipe not in self._points:
+            key = f"{self._about}|{recipe}"
+            point = self._kept.find("point", key, Point)
+            if point is None:
+                point = self._made(recipe)
+                self._kept.keep("point", key, point)
+            self._points[recipe] = point
+        return self._points[recipe]
+
+    def _made(self, recipe: str) -> Point:
+        parsed = recipes.parse(recipe)
+        self._tell(f"{recipe}: making it" if parsed.steps else "the model as it is")
+        try:
+            model = self._model_of(recipe)
+            point = Point(recipe, model.digest)
+            self._store.save_model(model)
+            costed = keep_cost(self._store, model, 1, self._limits)
+            if costed is not None:
+                cost = costed.cost
+                point = replace(point, weight_bytes=cost.weight_bytes, multiply_adds=cost.multiply_adds)
+            if parsed.steps:
+                point = replace(point, error=recipes.off(self._model, model, self._limits))
+            point = replace(point, decided=self._answered(model, self._deciding))
+            return self._timed(model, point)
+        except StoreError:
+            raise
+        except EdgewiseError as error:
+            return Point(recipe, reason=error.message)
+
+    def _model_of(self, recipe: str) -> Model:
+        return recipes.applied(self._model, recipes.parse(recipe), self._request.machine, self._limits, _silent)
+
+    def _answered(self, model: Model, exam: Exam | None) -> Answered | None:
+        if exam is None:
+            return None
+        before, after = (self._outcome(each, exam) for each in (self._model, model))
+        return Answered(int(after.right.sum()), paired(before, after))
+
+    def _outcome(self, model: Model, exam: Exam) -> Outcome:
+        size = batch_of(model, _BATCH)
+        limits = replace(self._limits, shapes=images.sizes(model, exam, size) or self._limits.shapes)
+        total = len(exam.indices)
+        found = ask(
+            Evaluations(self._store),
+            self._cell(model, Scenario(batch=size), limits),
+            exam,
+            True,
+            lambda done: self._detail(f"{done} of {total} images"),
+        )
+        return Outcome.of(_unless_failed(found))
+
+    def _cell(self, model: Model, scenario: Scenario, limits: Limits) -> Cell:
+        placement = Placement.single(self._target(model))
+        return _unless_failed(cell(model, placement, scenario, self._request.machine, self._request.engines, limits))
+
+    def _target(self, model: Model) -> Target:
+        """The target in the precision of what was made; one that was asked for by name stays for models in floats."""
+        precision = model.precision if model.precision == "int8" else self._asked.target.precision
+        target = replace(self._asked.target, precision=precision)
+        return completed(Placement.single(target), self._request.engines, self._request.machine, model).targets[0]
+
+    def _timed(self, model: Model, point: Point) -> Point:
+        """Beside the model as it is, in turns."""
+        asked = self._asked
+        alone = point.recipe == AS_IT_IS
+        results = compare(
+            [self._cell(each, Scenario(), self._limits) for each in ((model,) if alone else (self._model, model))],
+            self._store,
+            lambda start, turn: self._detail(f"set of processes {start + 1} of {asked.starts}, turn {turn + 1}"),
+            starts=asked.starts,
+            rounds=asked.rounds,
+            study="optimize",
+        )
+        found = [_unless_failed(each) for each in results]
+        mine = found[-1]
+        ratio: tuple[float, float, float] | None = (1.0, 1.0, 1.0)
+        if not alone:
+            quicker = speed(found[0], mine)
+            ratio = (1 / quicker.high, 1 / quicker.estimate, 1 / quicker.low) if quicker else None
+        return replace(point, ratio=ratio, p50_ns=stats.quantile(mine.samples_ns, 0.5), memory_bytes=mine.peak_bytes)
+
+    def _reported(self, recipe: str) -> Point:
+        """The same point with its answers on the images that were kept back."""
+        point = self._points[recipe]
+        if point.reported is None and self._reporting is not None and not point.reason:
+            self._tell(f"{recipe}: {len(self._reporting.indices)} images that nothing was decided on")
+            point = replace(point, reported=self._answered(self._model_of(recipe), self._reporting))
+            self._points[recipe] = point
+            self._kept.keep("point", f"{self._about}|{recipe}", point)
+        return point
+
+
+def _prefixes(recipe: Recipe) -> Iterator[Recipe]:
+    """The recipe as far as each of its steps: what each of them brings is a matter of the one before."""
+    for count in range(1, len(recipe.steps) + 1):
+        yield Recipe(recipe.steps[:count])
+    if not recipe.steps:
+        yield recipe
+
+
+def _silent(what: str) -> None:
+    pass
+
+
+def _unless_failed(result: T | Failure) -> T:
+    if isinstance(result, Failure):
+        raise EdgewiseError(result.message, result.hint)
+    return result

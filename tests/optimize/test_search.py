@@ -1,0 +1,82 @@
+"""Recipes one after the other, against made-up networks whose answers are known."""
+
+import re
+from collections.abc import Callable
+
+from edgewise.optimize.search import Space, Tried, search
+
+
+def driven(surface: Callable[[str], tuple[float, float] | None], max_loss: float, space: Space) -> dict[str, Tried]:
+    """Everything that was tried; a surface tells latency and loss of a recipe, None where it cannot be made."""
+    asking, known = search(space), {}
+    recipe = next(asking)
+    try:
+        while len(known) < 100:
+            if recipe not in known:
+                found = surface(recipe)
+                known[recipe] = Tried(found[0], found[1] <= max_loss) if found else Tried(None, False)
+            recipe = asking.send(known[recipe])
+    except StopIteration:
+        return known
+    raise AssertionError("no end")
+
+
+def cost_of(recipe: str, name: str) -> float:
+    match = re.search(rf"{name}\(cost=([0-9.]+)", recipe)
+    return float(match[1]) if match else 1.0
+
+
+def ordinary(recipe: str) -> tuple[float, float]:
+    prune, lowrank = cost_of(recipe, "prune"), cost_of(recipe, "lowrank")
+    ratio = 0.25 if "quantize" in recipe else 1.0
+    loss = 0.001 if "correct" in recipe else 0.002 if "quantize" in recipe else 0.0
+    return ratio * prune * (0.3 + 0.7 * lowrank), loss + 0.02 * (1 - prune) ** 2 + 0.03 * (1 - lowrank) ** 2
+
+
+def best(known: dict[str, Tried]) -> tuple[float, str]:
+    return min((t.ratio, r) for r, t in known.items() if t.allowed and t.ratio is not None)
+
+
+def test_finds_nearly_the_best_there_is() -> None:
+    known = driven(ordinary, 0.005, Space())
+    fine = [c / 100 for c in range(20, 101)]
+    least = min(
+        ordinary(f"prune(cost={p}) | lowrank(cost={q}) | quantize(correct=bias)")[0]
+        for p in fine
+        for q in fine
+        if ordinary(f"prune(cost={p}) | lowrank(cost={q}) | quantize(correct=bias)")[1] <= 0.005
+    )
+    assert best(known)[0] <= 1.12 * least
+    assert len(known) < 30
+
+
+def test_a_pass_that_never_helps_is_dropped_soon() -> None:
+    def stubborn(recipe: str) -> tuple[float, float]:
+        ratio, loss = ordinary(recipe)
+        return ratio / (0.3 + 0.7 * cost_of(recipe, "lowrank")), loss
+
+    known = driven(stubborn, 0.005, Space())
+    assert len([recipe for recipe in known if "lowrank" in recipe]) <= 2
+    assert "prune" in best(known)[1]
+
+
+def test_layers_stay_in_floats_where_whole_quantization_loses_too_much() -> None:
+    def fragile(recipe: str) -> tuple[float, float]:
+        ratio, loss = ordinary(recipe)
+        return (ratio + 0.05, loss) if "keep=5" in recipe else (ratio, loss + 0.1 * ("quantize" in recipe))
+
+    assert "keep=5" in best(driven(fragile, 0.005, Space()))[1]
+
+
+def test_what_cannot_be_made_is_left_out() -> None:
+    def no_fuse(recipe: str) -> tuple[float, float] | None:
+        return None if "fuse" in recipe or "prune" in recipe else ordinary(recipe)
+
+    found = best(driven(no_fuse, 0.005, Space()))[1]
+    assert "lowrank" in found
+    assert "fuse" not in found
+
+
+def test_without_room_for_any_loss_the_model_stays() -> None:
+    known = driven(lambda recipe: (ordinary(recipe)[0], 1.0 if recipe != "fuse" else 0.0), 0.0, Space())
+    assert best(known)[1] == "fuse"
