@@ -29,6 +29,7 @@ def run(
     batch: Annotated[int, "the batch size"] = 1,
     shape: Annotated[tuple[str, ...], "sizes of an input, such as input=1x3x224x224"] = (),
     calibration: Annotated[str | None, "an .npz with one array per input, for int8 (default: some of the data)"] = None,
+    optimize: Annotated[bool, "smaller models join: fused, and with labelled images pruned in several degrees"] = False,
     against: Annotated[str, "what the winner is set beside at the end"] = "ort",
     power: Annotated[str | None, "what the device uses, such as 15W, where no meter can be read"] = None,
     starts: Annotated[int, "the most fresh processes a candidate gets"] = 5,
@@ -71,7 +72,16 @@ def run(
         store.save_machine(found.machine)
         store.save_model(found.models[0])
         keep_cost(store, found.models[0], 1, found.limits)
-        tuning = Tuning(wanted, on, precision, load, against, question, starts)
+        tuning = Tuning(
+            wanted,
+            on,
+            precision,
+            load,
+            against,
+            question,
+            starts,
+            recipes=_recipes(found.models[0], question, optimize),
+        )
         progress, said = Progress(0), ""
 
         def show(what: str, detail: str) -> None:
@@ -147,3 +157,11 @@ def _question(model: Any, data: str | None, labels: str | None, preprocess: str 
             )
         return None
     return Question(data, labels, preprocess)
+
+
+def _recipes(model: Any, question: Any, optimize: bool) -> tuple[str, ...]:
+    """Those that lose nothing, and where it can be told what they lose, those that do. Targets quantize by themselves."""
+    if not optimize or model.precision == "int8":
+        return ()
+    smaller = tuple(f"fuse | prune(cost={cost:g})" for cost in (0.85, 0.7, 0.55))
+    return ("fuse", *(smaller if question is not None else ()))

@@ -85,9 +85,14 @@ def apply_file(
         raise Unsupported(f"{source.label} is quantized: {name} comes before quantize")
     observe = observer(inputs_of(source, samples)) if samples else None
     found = PASSES[name].apply(graph(source), observe, **given)
+    return write(found, source.label, path, batched)
+
+
+def write(found: Graph, label: str, path: str, batched: bool) -> Model:
+    """A graph as a file; `batched`: with an open batch, where it takes any."""
     part = Path(path).with_suffix(".part.onnx")
-    if not (batched and _written(opened(found), source.label, part) and _takes_two(part)):
-        _written(found, source.label, part)
+    if not (batched and _written(opened(found), label, part) and _takes_two(part)):
+        _written(found, label, part)
     part.replace(path)
     return inspect(path)
 

@@ -34,13 +34,15 @@ def accuracy(
     *,
     batch: int,
     resume: bool = False,
+    hold_out: bool = False,
 ) -> Iterator[Evaluation | Failure]:
-    """In order, model by model. `progress` hears who is asked, about how many images, and how many are answered."""
+    """In order, model by model. `progress` hears who is asked, about how many images, and how many are answered.
+    `hold_out`: some images are left out in any case, since something was made of them before."""
     facts = {engine.name: engine for engine in engines}
     kept = Evaluations(store)
     wanted = {m.digest: [_completed(t, facts[t.engine], machine, m) for t in targets] for m in models}
     # Everything that can be wrong with what was asked is, before the first image.
-    exams = _exams(models, wanted, question, limits)
+    exams = _exams(models, wanted, question, limits, hold_out)
     for model, (images, calibrated) in zip(models, exams, strict=True):
         size = batch_of(model, batch)
         allowed = replace(calibrated, shapes=sizes(model, images, size))
@@ -69,7 +71,11 @@ def batch_of(model: Model, batch: int) -> int:
 
 
 def _exams(
-    models: Sequence[Model], targets: Mapping[str, Sequence[Target]], question: Question, limits: Limits
+    models: Sequence[Model],
+    targets: Mapping[str, Sequence[Target]],
+    question: Question,
+    limits: Limits,
+    hold_out: bool,
 ) -> list[tuple[Exam, Limits]]:
     """The images for each model, and its limits with what int8 is calibrated on: images given, the model's own, or some
     held out. Where one model needs those, they are held out for all, so that every answer has its pair."""
@@ -78,7 +84,7 @@ def _exams(
         for model in models
     }
     own = {m.digest: own_calibration(m, question.data) for m in models if derives[m.digest]}
-    hold_out = limits.calibration is None and any(found is None for found in own.values())
+    hold_out = hold_out or (limits.calibration is None and any(found is None for found in own.values()))
     exams = []
     for model in models:
         images, held = exam(model, question, hold_out=hold_out)

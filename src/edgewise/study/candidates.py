@@ -34,11 +34,26 @@ class Candidate:
 
 
 def candidates(
-    wanted: Request, on: Sequence[str], precision: Sequence[str], prefer: Prefer, load: Scenario
+    wanted: Request,
+    on: Sequence[str],
+    precision: Sequence[str],
+    prefer: Prefer,
+    load: Scenario,
+    models: Sequence[Model] = (),
 ) -> list[Candidate]:
-    """Every default target that the filters leave, and every target that is named in full; where throughput is the
-    question, also as many copies at once as there are cores for."""
-    (model,) = wanted.models
+    """Every default target that the filters leave, and every target that is named in full, of each of the models; where
+    throughput is the question, also as many copies at once as there are cores for."""
+    found = [each for model in models or wanted.models for each in _of(model, wanted, on, precision, prefer, load)]
+    if not found:
+        raise Unavailable("no target is left to race", "edgewise devices")
+    # Those that are mostly quickest first, whatever model they run.
+    found.sort(key=lambda c: _rank(c.placement.targets[0]))
+    return found
+
+
+def _of(
+    model: Model, wanted: Request, on: Sequence[str], precision: Sequence[str], prefer: Prefer, load: Scenario
+) -> list[Candidate]:
     unknown = [name for name in precision if name not in PRECISIONS]
     if unknown:
         raise InputError(f"unknown precision {unknown[0]!r}; known: {', '.join(PRECISIONS)}")
@@ -47,14 +62,16 @@ def candidates(
     if on:
         chosen = [target for text in on for target in _meant(text, every, wanted, model)]
     found = [t for t in dict.fromkeys(chosen) if not precision or (t.precision or "fp32") in precision]
-    if not found:
-        raise Unavailable("no target is left to race", "edgewise devices")
-    found.sort(key=lambda t: (-(t.threads or 0), _ORDER.index(t.precision or "fp32")))
+    found.sort(key=_rank)
     return [
         Candidate(model, Placement.single(target), scenario)
         for target in found
         for scenario in _loads(target, wanted, prefer, load)
     ]
+
+
+def _rank(target: Target) -> tuple[int, int]:
+    return -(target.threads or 0), _ORDER.index(target.precision or "fp32")
 
 
 def _meant(text: str, every: Sequence[Target], wanted: Request, model: Model) -> list[Target]:
@@ -140,5 +157,4 @@ def not_tried(wanted: Request, on: Sequence[str], precision: Sequence[str], pref
     found.append(f"batch sizes other than {batch}")
     if prefer != "throughput":
         found.append("several copies at once (--prefer throughput)")
-    found.append("recipes other than quantize")
     return found

@@ -41,6 +41,7 @@ def write(path: str, tuned: Tuned, request: Request, asked: str, limits: Limits)
         _proof(tuned.race),
         tuned.preprocess,
         tuned.classes,
+        tuned.model,
     )
 
 
@@ -63,11 +64,14 @@ def _write(
     proof: Proof,
     preprocess: str | None = None,
     classes: tuple[str, ...] = (),
+    made: Model | None = None,
 ) -> Plan:
+    """`made`: what a recipe made of the model, where that is what runs."""
     place, original, placement = Path(path), request.models[0], cell.task.placement
-    forms = {each.digest: each for each in (derived(original, t, request.machine, limits) for t in placement.targets)}
+    subject = made or original
+    forms = {each.digest: each for each in (derived(subject, t, request.machine, limits) for t in placement.targets)}
     # Parts that load different forms of it are each made theirs again where it runs.
-    runs = next(iter(forms.values())) if len(forms) == 1 else original
+    runs = next(iter(forms.values())) if len(forms) == 1 else subject
     try:
         place.resolve().parent.mkdir(parents=True, exist_ok=True)
         source = _source(place, runs, original, asked)

@@ -59,7 +59,9 @@ class Contender:
 
     @property
     def name(self) -> str:
-        return str(self.cell.task.placement)
+        """The target, and what was made of the model where something was."""
+        recipe = self.cell.label.partition(" | ")[2]
+        return f"{recipe} on {self.cell.task.placement}" if recipe else str(self.cell.task.placement)
 
     @property
     def measured(self) -> Measurement:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 from ..core.errors import EdgewiseError, InputError, StoreError
 from ..core.front import AS_IT_IS
@@ -17,12 +18,13 @@ from ..model import feeds
 from ..model.graph import fixed
 from ..optimize.apply import PASSES, options
 from . import home
+from .distill import distilling
 from .prepare import Limits, file_digest, quantized
 
 _PRECISIONS = ("int8",)
 # Statistics of a large network on thousands of images.
 _LONGEST_PASS_S = 3600.0
-_NAMES = ("quantize", *PASSES)
+_NAMES = ("quantize", "distill", *PASSES)
 
 
 def parse(text: str) -> Recipe:
@@ -35,6 +37,9 @@ def parse(text: str) -> Recipe:
             raise InputError(f"unknown step {step.name!r}; {near(step.name, (*_NAMES, AS_IT_IS))}")
         if step.name in PASSES:
             options(step.name, dict(step.options))
+            continue
+        if step.name == "distill":
+            distilling(dict(step.options))
             continue
         for key, value in step.options:
             if key != "precision":
@@ -70,7 +75,12 @@ def applied(model: Model, recipe: Recipe, machine: Machine, limits: Limits, tell
     tell(f"{recipe} of {model.label}")
     found = model
     for step in recipe.steps:
-        found = _quantize(found, machine, limits) if step.name == "quantize" else _passed(step, found, limits)
+        if step.name == "quantize":
+            found = _quantize(found, machine, limits)
+        elif step.name == "distill":
+            found = _distilled(step, found, model, limits)
+        else:
+            found = _passed(step, found, limits)
     return replace(found, recipe=str(recipe), parent=model.digest, label=f"{model.label} | {recipe}")
 
 
@@ -96,30 +106,55 @@ def _quantize(model: Model, machine: Machine, limits: Limits) -> Model:
 
 
 def _passed(step: Step, model: Model, limits: Limits) -> Model:
-    """What a pass makes of it: once, kept by digest."""
+    """What a pass makes of it."""
     given, known = options(step.name, dict(step.options)), PASSES[step.name]
     samples = limits.calibration if known.data else None
-    depends = (model.digest, step.name, sorted(given.items()), file_digest(samples) if samples else "")
+    arguments = {"name": step.name, "given": given, "samples": samples}
+    made = "edgewise.optimize.apply:apply_file"
+    subject = fixed(model, feeds.shapes(model, 1, limits.shapes))
+    return _made(made, step, model, subject, limits, arguments, known.exact)
+
+
+def _distilled(step: Step, model: Model, teacher: Model, limits: Limits) -> Model:
+    """What is left of it after learning from the one that all this is made of."""
+    if limits.calibration is None:
+        raise InputError("distill needs images to learn on", "--data FOLDER")
+    arguments = {
+        "teacher": to_json(teacher),
+        "samples": limits.calibration,
+        **asdict(distilling(dict(step.options))),
+    }
+    return _made("edgewise.study.distill:distill_file", step, model, model, limits, arguments)
+
+
+def _made(
+    function: str,
+    step: Step,
+    model: Model,
+    subject: Model,
+    limits: Limits,
+    arguments: dict[str, Any],
+    exact: bool = False,
+) -> Model:
+    """In a worker, once; checked, and kept by all it depends on."""
+    samples = arguments["samples"]
+    depends = (model.digest, function, {**arguments, "samples": file_digest(samples) if samples else ""})
     path = home.cache() / f"{hashlib.sha256(repr(depends).encode()).hexdigest()[:24]}-{step.name}.onnx"
     if path.exists():
         return _of(model, isolate.call("edgewise.model.load:inspect", path=str(home.used(path))))
     home.trim()
-    found = _of(
-        model,
-        isolate.call(
-            "edgewise.optimize.apply:apply_file",
-            timeout_s=max(limits.timeout_s, _LONGEST_PASS_S),
-            memory_bytes=limits.memory_bytes,
-            model=to_json(fixed(model, feeds.shapes(model, 1, limits.shapes))),
-            name=step.name,
-            given=given,
-            path=str(path),
-            batched=all(t.shape and not isinstance(t.shape[0], int) for t in model.inputs),
-            samples=samples,
-        ),
+    made = isolate.call(
+        function,
+        timeout_s=max(limits.timeout_s, _LONGEST_PASS_S),
+        memory_bytes=limits.memory_bytes,
+        model=to_json(subject),
+        path=str(path),
+        batched=all(t.shape and not isinstance(t.shape[0], int) for t in model.inputs),
+        **arguments,
     )
     try:
-        off(model, found, limits, exact=known.exact)
+        found = _of(model, made)
+        off(model, found, limits, exact=exact)
     except BaseException:
         # What was not checked must not be found here next time.
         path.unlink(missing_ok=True)

@@ -17,12 +17,12 @@ from ..core.stats.paired import SMALLEST_DIFFERENCE
 from ..core.stats.racing import ERROR_RATE
 from ..core.stats.special import t_quantile
 from ..core.text import parse_target
-from ..core.types import Failure, Measurement, Placement, Scenario, Target
+from ..core.types import Failure, Measurement, Model, Placement, Scenario, Target
 from ..measure.cell import Cell, Session
 from ..measure.energy import Metered
 from ..store.db import Store
 from ..store.kept import Kept
-from . import images
+from . import images, recipes
 from .accuracy import accuracy
 from .candidates import Candidate, candidates, group_size, not_tried, ready
 from .images import Question
@@ -54,15 +54,18 @@ class Tuning:
     question: Question | None = None
     starts: int = 5
     seed: int = 0
+    # What is made of the model joins the race, each as a model of its own.
+    recipes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The race, the cell that won it, and what was measured afresh: the winner's first. `classes` are the data's,
-    `calibration` is what int8 was made with."""
+    """The race, the cell that won it with the model it runs, and what was measured afresh: the winner's first.
+    `classes` are the data's, `calibration` is what int8 was made with."""
 
     race: Race
     cell: Cell | None
+    model: Model | None = None
     final: tuple[Measurement, ...] = ()
     classes: tuple[str, ...] = ()
     preprocess: str | None = None
@@ -88,16 +91,22 @@ class _Tune:
     ) -> None:
         self.request, self.tuning, self.store, self.progress, self.meters = request, tuning, store, progress, meters
         self.model = request.models[0]
+        self.models = {self.model.digest: self.model}
+        self.missed: list[str] = []
         self.heading = ""
         self.losses: dict[str, Loss] = {}
         self.classes: tuple[str, ...] = ()
         self.preprocess: str | None = None
+        self.held_out = False
 
     def run(self) -> Tuned:
         begin = time.monotonic()
         tuning, wanted = self.tuning, self.tuning.wanted
         limits = self._calibrated()
-        those = candidates(self.request, tuning.on, tuning.precision, wanted.prefer, tuning.load)
+        self._make(limits)
+        those = candidates(
+            self.request, tuning.on, tuning.precision, wanted.prefer, tuning.load, tuple(self.models.values())
+        )
         baseline = self._baseline()
         self.progress("preparing", f"{len(those)} candidates")
         *made, beside = ready([*those, baseline], self.request, limits)
@@ -148,15 +157,19 @@ class _Tune:
             choosing_s,
             time.monotonic() - prepared,
             time.monotonic() - begin,
-            tuple(not_tried(self.request, tuning.on, tuning.precision, wanted.prefer, tuning.load.batch)),
+            (
+                *not_tried(self.request, tuning.on, tuning.precision, wanted.prefer, tuning.load.batch),
+                *(self.missed if tuning.recipes else ("recipes other than quantize (--optimize)",)),
+            ),
             overturned,
         )
         # A race among fewer answers another question.
-        asked = str((wanted, tuning.on, tuning.precision, tuning.against))
+        asked = str((wanted, tuning.on, tuning.precision, tuning.against, *tuning.recipes))
         key = "\n".join((self.model.digest, self.request.machine.id, asked, str(tuning.load)))
         Kept(self.store).keep("race", key, race)
         won = winner.cell if winner else None
-        return Tuned(race, won, shown.measured, self.classes, self.preprocess, limits.calibration)
+        model = self.models[won.task.subject] if won else None
+        return Tuned(race, won, model, shown.measured, self.classes, self.preprocess, limits.calibration)
 
     # Who takes part
 
@@ -173,12 +186,29 @@ class _Tune:
         if question is None:
             return limits
         derives = self.model.precision != "int8"
-        own = limits.calibration or images.own_calibration(self.model, question.data)
+        count = images.statistics_images(self.model) if self.tuning.recipes else question.held
+        question = replace(question, held=count)
+        own = limits.calibration or images.own_calibration(self.model, question.data, count)
         exam, held = images.exam(self.model, question, hold_out=derives and own is None)
+        self.held_out = derives and own is None
         self.classes, self.preprocess = exam.classes, exam.preprocess
         if own is None and derives:
             own = images.held_out_calibration(self.model, exam, held)
         return replace(limits, calibration=own)
+
+    def _make(self, limits: Limits) -> None:
+        """What the recipes make of the model. One that cannot be applied is told at the end."""
+        made = recipes.made(
+            (self.model,),
+            [recipes.parse(text) for text in self.tuning.recipes],
+            self.request.machine,
+            limits,
+            lambda what: self.progress(f"making {what}", ""),
+            self.missed.append,
+        )
+        for model in made:
+            self.models.setdefault(model.digest, model)
+            self.store.save_model(model)
 
     # The race
 
@@ -260,7 +290,7 @@ class _Tune:
         sample = max(FEWEST_IMAGES, min(SAMPLE, int(SAMPLE_S * 1e9 / p50_ns)))
         alike = self._alike(best)
         for limit in (sample, None):
-            loss = self._loss(best.cell.task.placement.targets[0], limit)
+            loss = self._loss(self.models[best.cell.task.subject], best.cell.task.placement.targets[0], limit)
             if isinstance(loss, Failure):
                 if bound is None:
                     return True
@@ -282,17 +312,23 @@ class _Tune:
             c
             for c in self.heats.contenders
             if replace(c.cell.task.placement.targets[0], threads=None, cores=()) == first
+            and c.cell.task.subject == contender.cell.task.subject
         ]
 
-    def _loss(self, target: Target, limit: int | None) -> Loss | Failure:
-        """Of `target` against the baseline, on the same images."""
+    def _loss(self, model: Model, target: Target, limit: int | None) -> Loss | Failure:
+        """Of `model` on `target` against the model as it is on the baseline, on the same images."""
         assert self.tuning.question is not None
         base = self._baseline().placement.targets[0]
         question = replace(self.tuning.question, limit=limit or self.tuning.question.limit)
-        found = list(
-            accuracy(
-                self.request.models,
-                tuple(dict.fromkeys((base, target))),
+        if self.tuning.recipes:
+            question = replace(question, held=images.statistics_images(self.model))
+        asked = dict.fromkeys(((self.model, base), (model, target)))
+        found = [
+            answered
+            for who, where in asked
+            for answered in accuracy(
+                (who,),
+                (where,),
                 question,
                 self.request.machine,
                 self.request.engines,
@@ -301,8 +337,9 @@ class _Tune:
                 lambda who, count, done: self.progress(f"asking {who} about {count} images", f"{done} answered"),
                 batch=self.tuning.load.batch,
                 resume=True,
+                hold_out=self.held_out,
             )
-        )
+        ]
         failed = next((each for each in found if isinstance(each, Failure)), None)
         if failed is not None:
             return failed
@@ -310,7 +347,7 @@ class _Tune:
         first, last = Outcome.of(evaluations[0]), Outcome.of(evaluations[-1])
         pair = paired(first, last)
         # Against itself there is nothing to estimate.
-        low, high = pair.interval if base != target else (0.0, 0.0)
+        low, high = pair.interval if len(asked) > 1 else (0.0, 0.0)
         count, top1 = evaluations[-1].images, float(last.right.mean())
         return Loss(str(base), evaluations[-1].data_label, count, top1, pair.difference, low, high)
 
@@ -438,7 +475,7 @@ def _key(entry: Entry) -> float:
 
 
 def _name(cell: Cell) -> str:
-    return f"{cell.task.placement} {cell.task.scenario}"
+    return f"{cell.label} {cell.task.placement} {cell.task.scenario}"
 
 
 def _ratio(fresh: Heats, c: Contender, first: Contender) -> tuple[float, float, float] | None:
