@@ -1,8 +1,9 @@
 """P3: one inference split over two cores: against one core, and against what engines do with two threads of their own.
 
 All sides take turns in fresh processes, once on two free cores and once with another process busy on the second of
-them. The split finds its shares by itself; beside it one with given ones: halves where both cores are free, two thirds
-to the free one where they are not.
+them. The split finds its way by itself. What it could have found is beside it: one core, and cuts by channels and by
+chains of rows, in halves and with two thirds for the first core. The value is the worst of its speed over the best of
+those, over networks and loads.
 """
 
 from __future__ import annotations
@@ -28,13 +29,19 @@ NETWORKS = (*LARGE, "mobilenet_v2")
 ONE = "ort:cpu@1#0"
 PEERS = ("ort:cpu@2", "ort:cpu@2{spin=off}", "openvino:cpu@2")
 SPLIT = "split(ort:cpu@1#0, ort:cpu@1#1)"
-GIVEN = {"free": "split(ort:cpu@1#0=0.5, ort:cpu@1#1=0.5)", "competing": "split(ort:cpu@1#0=0.67, ort:cpu@1#1=0.33)"}
+GIVEN = tuple(
+    f"split(ort:cpu@1#0{{split={cut}}}={share}, ort:cpu@1#1={1 - share:.2g})"
+    for cut in ("channels", "auto")
+    for share in (0.5, 0.67)
+)
+LOADS = ("free", "competing")
+BAR = 0.94
 BUSY = parse_contention("1*compute#1")
 
 
 def measured(network: str, load: str, starts: int, rounds: int) -> dict[str, tuple[float, float, float]]:
     """How many times as fast the split is as each of the others."""
-    sides = (SPLIT, GIVEN[load], ONE, *PEERS)
+    sides = (SPLIT, *GIVEN, ONE, *PEERS)
     wanted = request((network,), sides, (1,), [Scenario()], Limits(), several=True)
     cells: list[Cell] = []
     for cell in wanted.cells():
@@ -66,23 +73,25 @@ def main() -> None:
     options = parser.parse_args()
     found = {}
     for network in options.networks:
-        for load in GIVEN:
+        for load in LOADS:
             ratios = found[network, load] = measured(network, load, options.starts, options.rounds)
             for side, (low, estimate, high) in ratios.items():
                 say(f"{network}, {load}: {estimate:.3f} [{low:.3f}, {high:.3f}] times as fast as {side}")
     details = {f"{network}, {load}": ratios for (network, load), ratios in found.items()}
     large = [network for network in LARGE if network in options.networks]
-    # Of the goals, each with what was reached over its bar; the worst of them is the value.
-    goals = [(found[network, "free"]["ort:cpu@2"], 0.97) for network in large]
-    goals += [(found[network, "free"][ONE], 1.9) for network in large]
+    # Of the other goals, each with what was reached over its bar.
+    goals = {f"{network}, own threads": (found[network, "free"]["ort:cpu@2"], 0.97) for network in large}
+    goals |= {f"{network}, one core": (found[network, "free"][ONE], 1.9) for network in large}
     for network in large:
         busy = found[network, "competing"]
         bar = 1.15 if network == "resnet50" else 1.4
-        goals.append((busy[ONE], bar))
-        goals += [(busy[peer], bar) for peer in PEERS if network != "resnet50"]
-    goals += [(found[network, load][ONE], 0.98) for network, load in found]
-    (low, value, high), bar = min(goals, key=lambda goal: goal[0][1] / goal[1])
-    finish("P3", value / bar, (low / bar, high / bar), 1.0, value >= bar, ratios=details)
+        goals[f"{network}, competing, one core"] = (busy[ONE], bar)
+        if network != "resnet50":
+            goals |= {f"{network}, competing, {peer}": (busy[peer], bar) for peer in PEERS}
+    goals |= {f"{network}, {load}, not worse": (found[network, load][ONE], 0.98) for network, load in found}
+    missed = {name: ratio for name, (ratio, bar) in goals.items() if ratio[1] < bar}
+    low, value, high = min((ratios[side] for ratios in found.values() for side in (ONE, *GIVEN)), key=lambda r: r[1])
+    finish("P3", value, (low, high), BAR, value >= BAR and not missed, missed=missed, ratios=details)
 
 
 if __name__ == "__main__":

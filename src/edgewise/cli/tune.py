@@ -160,7 +160,7 @@ def _question(model: Any, data: str | None, labels: str | None, preprocess: str 
 
 
 def _recipes(model: Any, question: Any, optimize: bool) -> tuple[str, ...]:
-    """Those that lose nothing, and where it can be told what they lose, those that do. Targets quantize by themselves."""
+    """Those that lose nothing, and where it can be told what they lose, those that do. Targets quantize anyway."""
     if not optimize or model.precision == "int8":
         return ()
     smaller = tuple(f"fuse | prune(cost={cost:g})" for cost in (0.85, 0.7, 0.55))

@@ -1,0 +1,166 @@
+"""P4: what optimizations without training make of two CIFAR-100 networks, on one core and split over two.
+
+The rows of seed 001's Table 2: each technique by itself, then together as the search finds them, for a loss of at most
+1.0 point and of the paper's own 2.67. Statistics come from `train_sample.npz`, decisions rest on 2,000 images of
+`test.npz` and what is printed was measured on its other 8,000. Latency is over that of the same engine's own, fully
+optimized fp32, in turns. An interrupted run goes on where it was (--save).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from _goal import finish, say
+from edgewise.analyze.compare import speed
+from edgewise.core.front import AS_IT_IS, Front, Point
+from edgewise.core.text import parse_placement, parse_target
+from edgewise.core.types import Failure, Measurement, Model, Scenario
+from edgewise.measure.cell import Cell
+from edgewise.store.db import Store
+from edgewise.study import recipes
+from edgewise.study.compare import compare
+from edgewise.study.images import Question
+from edgewise.study.optimize import Asked, Optimized, optimize
+from edgewise.study.prepare import Limits, cell
+from edgewise.study.request import Request, request
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+NETWORKS = ("resnet18", "mobilenet_v2_050")
+ENGINES = ("ort:cpu@1", "openvino:cpu@1")
+# Technique by technique, as the paper lists them; the last ones are what the search is made of.
+SINGLE = ("lowrank(cost=0.7)", "prune(cost=0.7)", "fuse", "reorder", "quantize", "quantize(correct=bias)")
+SPLIT = "split(ort:cpu@1#0=0.5, ort:cpu@1#1=0.5)"
+LOSSES = (1.0, 2.67)
+BAR = 0.16
+
+
+class Bench:
+    def __init__(self, network: str, engine: str, store: Store, options: argparse.Namespace) -> None:
+        path = SHARED / "models" / "cifar100" / f"{network}.onnx"
+        self.wanted: Request = request((str(path),), (engine,), (1,), [Scenario()], Limits())
+        self.store, self.options, self.engine = store, options, engine
+        store.save_machine(self.wanted.machine)
+        store.save_model(self.wanted.models[0])
+        data = SHARED / "data" / "cifar100"
+        self.asked = Asked(
+            parse_target(engine),
+            question=Question(str(data / "test.npz")),
+            calibration=str(data / "train_sample.npz"),
+            starts=options.starts,
+            rounds=options.rounds,
+        )
+
+    def of(self, recipe: str) -> Front:
+        return self._run(replace(self.asked, recipe=recipes.parse(recipe))).front
+
+    def found(self, points: float) -> Front:
+        return self._run(replace(self.asked, max_loss=points / 100, budget_s=self.options.budget)).front
+
+    def _run(self, asked: Asked) -> Optimized:
+        return optimize(asked, self.wanted, self.store, say, lambda detail: None)
+
+
+def split(bench: Bench, model: Model, calibrated: Limits) -> tuple[float, float, float] | None:
+    """The latency of a model split over two cores, over that of the one as it is on one core."""
+    original = bench.wanted.models[0]
+    cells: list[Cell] = []
+    for subject, where in ((original, bench.engine), (model, SPLIT)):
+        made = cell(subject, parse_placement(where), Scenario(), bench.wanted.machine, bench.wanted.engines, calibrated)
+        if isinstance(made, Failure):
+            say(f"{model.label} on {where}: {made.message}")
+            return None
+        cells.append(made)
+    results = compare(
+        cells, bench.store, lambda start, turn: None, starts=bench.options.starts, rounds=bench.options.rounds
+    )
+    one, two = results
+    if not isinstance(one, Measurement) or not isinstance(two, Measurement):
+        say(f"{model.label}: {[each.message for each in results if isinstance(each, Failure)]}")
+        return None
+    found = speed(one, two)
+    return (1 / found.high, 1 / found.estimate, 1 / found.low) if found else None
+
+
+def line(network: str, engine: str, point: Point, whole: Point, two: tuple[float, float, float] | None) -> str:
+    answered = point.reported or point.decided
+    ratio = "{1:.3f} [{0:.3f}, {2:.3f}]".format(*point.ratio) if point.ratio else "-"
+    cores = "{1:.3f} [{0:.3f}, {2:.3f}]".format(*two) if two else "-"
+    loss = f"{100 * answered.loss:+.2f} (at most {100 * answered.interval[1]:+.2f})" if answered else "-"
+    size = f"{point.weight_bytes / whole.weight_bytes:.3f}" if point.weight_bytes and whole.weight_bytes else "-"
+    memory = f"{point.memory_bytes / 2**20:.0f}" if point.memory_bytes else "-"
+    top1 = f"{100 * answered.top1:.2f}" if answered else "-"
+    return f"| {network} | {engine} | {point.recipe} | {top1} | {loss} | {size} | {memory} | {ratio} | {cores} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--networks", nargs="+", default=NETWORKS)
+    parser.add_argument("--engines", nargs="+", default=ENGINES)
+    parser.add_argument("--starts", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--budget", type=float, default=None, help="seconds for each search")
+    parser.add_argument("--save", default="optimize.db")
+    options = parser.parse_args()
+    if not SHARED.exists():
+        raise SystemExit("the CIFAR-100 networks and images are not here")
+    rows: list[str] = []
+    best: dict[tuple[str, str, float], Point | None] = {}
+    with Store(options.save) as store:
+        for network in options.networks:
+            for engine in options.engines:
+                bench = Bench(network, engine, store, options)
+                fronts = [bench.of(recipe) for recipe in SINGLE]
+                for points in LOSSES:
+                    front = bench.found(points)
+                    fronts.append(front)
+                    chosen = next((point for point in front.points if point.recipe == front.chosen), None)
+                    best[network, engine, points] = chosen
+                seen = {point.recipe: point for front in fronts for point in front.points}
+                whole = seen[AS_IT_IS]
+                wanted = {AS_IT_IS, *SINGLE, *(front.chosen for front in fronts if front.chosen)}
+                for recipe, point in seen.items():
+                    two = None
+                    if recipe in wanted and not point.reason and engine.startswith("ort"):
+                        two = bench_split(bench, recipe)
+                    rows.append(line(network, engine, point, whole, two))
+                    say(rows[-1])
+    print("| network | engine | recipe | top-1 | points lost | weights | MB | latency, one core | split over two |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    print("\n".join(rows))
+    tight = [p for (network, _, points), p in best.items() if network == "resnet18" and points == LOSSES[0] and p]
+    quickest = min(tight, key=lambda point: point.ratio[1] if point.ratio else 9.0, default=None)
+    if quickest is None or quickest.ratio is None:
+        finish("P4", 1.0, (1.0, 1.0), BAR, False, found=json.dumps(None))
+        return
+    low, value, high = quickest.ratio
+    details = {
+        f"{network}, {engine}, {points} points": None
+        if point is None or point.ratio is None
+        else {
+            "recipe": point.recipe,
+            "latency": point.ratio,
+            "lost": point.reported.loss if point.reported else None,
+            "lost_at_most": point.reported.interval[1] if point.reported else None,
+            "weight_bytes": point.weight_bytes,
+        }
+        for (network, engine, points), point in best.items()
+    }
+    finish("P4", value, (low, high), BAR, value <= BAR, found=details)
+
+
+def bench_split(bench: Bench, recipe: str) -> tuple[float, float, float] | None:
+    from edgewise.study.images import other_calibration, statistics_images
+
+    model = bench.wanted.models[0]
+    assert bench.asked.calibration is not None
+    inputs = other_calibration(model, bench.asked.calibration, None, None, statistics_images(model))
+    limits = replace(bench.wanted.limits, calibration=inputs)
+    made = recipes.applied(model, recipes.parse(recipe), bench.wanted.machine, limits, lambda what: None)
+    return split(bench, made, limits)
+
+
+if __name__ == "__main__":
+    main()
