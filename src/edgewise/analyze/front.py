@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..core.chart import Axis, Chart, Series
 from ..core.front import AS_IT_IS, Front, Point
 from ..core.text import parse_recipe
-from ..core.types import Column, Finding, Recipe, Section
+from ..core.types import Column, Finding, Recipe, Scalar, Section
 from .evidence import Evidence, absent
 
 PLACE = 47
@@ -90,7 +90,7 @@ def _findings(front: Front) -> Iterator[Finding]:
     if chosen is not None and chosen.ratio is not None and chosen.recipe != AS_IT_IS:
         whole = points[AS_IT_IS].weight_bytes
         answered = chosen.reported or chosen.decided
-        values: tuple[tuple[str, object], ...] = (
+        values: tuple[tuple[str, Scalar], ...] = (
             ("recipe", chosen.recipe),
             ("ratio", chosen.ratio[1]),
             ("low", chosen.ratio[0]),
@@ -129,7 +129,7 @@ def _steps(about: str, chosen: Point, points: dict[str, Point]) -> Iterator[Find
             ("loss", point.loss - before.loss if point.decided else None),
         )
         useless = quicker > 1 - _SAME and (smaller is None or smaller > 1 - _SAME)
-        yield Finding("step_brought_nothing" if useless else "step_brought", "note", about, values)
+        yield Finding("step_brought_nothing" if useless else "step_brought", "note", f"{about}, step {count}", values)
         before = point
 
 

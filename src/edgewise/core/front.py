@@ -122,7 +122,7 @@ class Front:
     def pareto(self) -> tuple[Point, ...]:
         """Those that no other is both quicker and better than, the quickest first."""
         known = [point for point in self.points if point.ratio is not None and not point.reason]
-        found = []
+        found: list[Point] = []
         for point in sorted(known, key=lambda point: (_estimate(point), point.loss)):
             if all(point.loss < each.loss for each in found):
                 found.append(point)

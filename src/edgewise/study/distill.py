@@ -10,19 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from ..core.errors import InputError, Unavailable, Unsupported
+from ..core.errors import InputError, Unsupported
 from ..core.records import from_json
 from ..core.types import Model
+from ..engines._torch.learn import learn
 from ..model.feeds import shapes
-from ..model.graph import Array, Graph, fixed, graph
+from ..model.graph import Graph, fixed, graph
 from ..optimize.apply import inputs_of, write
 
-_BATCH = 64
-# Answers are compared as the shares a softmax gives them, softened so that unlikely classes count as well.
-_WARMTH = 4.0
-_LEARNED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+BATCH = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,49 +64,11 @@ def distill_file(
         raise Unsupported(f"{student.label} has more than one input or output, and only one of each is learned from")
     ((name, images),) = inputs.items()
     found = graph(fixed(student, shapes(student, 1, {})))
-    learned = _learned(student, from_json(Model, teacher), name, images, Distilling(epochs, rate))
+    size = min(BATCH, len(images))
+    both = [_of_batch(each, name, size) for each in (from_json(Model, teacher), student)]
+    learned = learn(both[0], both[1], images, size, epochs, rate)
     constants = {each: learned.get(each, array) for each, array in found.constants.items()}
     return write(replace(found, constants=constants), student.label, path, batched)
-
-
-def _learned(student: Model, teacher: Model, name: str, images: Array, how: Distilling) -> dict[str, Array]:
-    """The weights after learning, by name."""
-    try:
-        import torch
-    except ImportError:
-        raise Unavailable("distill needs torch, which is not installed", "pip install 'edgewise[torch]'") from None
-    from ..engines._torch.net import Net
-
-    torch.manual_seed(0)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    size = min(_BATCH, len(images))
-    graphs = [_of_batch(model, name, size) for model in (teacher, student)]
-    shared: dict[str, Any] = {}
-    taught = Net(graphs[0], torch.float32, device).module().to(device)
-    learner = Net(graphs[1], torch.float32, device, shared=shared).module().to(device)
-    weights = {each: shared[each] for each in _weights(graphs[1]) if each in shared}
-    for tensor in weights.values():
-        tensor.requires_grad_(True)
-    given = torch.from_numpy(images)
-    steps = len(images) // size * how.epochs
-    optimizer = torch.optim.Adam(list(weights.values()), lr=how.rate)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, how.rate, total_steps=max(2, steps))
-    random = torch.Generator().manual_seed(0)
-    for _ in range(how.epochs):
-        order = torch.randperm(len(images), generator=random)
-        for begin in range(0, len(images) - size + 1, size):
-            batch = given[order[begin : begin + size]].to(device)
-            if batch.dim() == 4 and torch.rand((), generator=random) < 0.5:
-                batch = batch.flip(3)
-            with torch.no_grad():
-                wanted = torch.softmax(taught(batch)[0].flatten(1) / _WARMTH, 1)
-            answers = torch.log_softmax(learner(batch)[0].flatten(1) / _WARMTH, 1)
-            loss = torch.nn.functional.kl_div(answers, wanted, reduction="batchmean")
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            schedule.step()
-    return {each: np.asarray(tensor.detach().cpu().numpy(), np.float32) for each, tensor in weights.items()}
 
 
 def _of_batch(model: Model, name: str, size: int) -> Graph:
@@ -119,13 +77,3 @@ def _of_batch(model: Model, name: str, size: int) -> Graph:
     if sizes[name][0] != size:
         raise Unsupported(f"{model.label} is fixed to a batch of {sizes[name][0]}, and learning takes {size} at a time")
     return graph(fixed(model, sizes))
-
-
-def _weights(of: Graph) -> list[str]:
-    return [
-        each
-        for node in of.nodes
-        if node.operator in _LEARNED
-        for each in node.inputs[1:]
-        if each in of.constants and of.constants[each].dtype == np.float32
-    ]

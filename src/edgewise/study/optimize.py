@@ -109,6 +109,7 @@ class _Optimize:
             note = self._search()
             chosen = self._certified()
         if chosen is not None:
+            self._reported(AS_IT_IS)
             # What each step brings is told by the recipe without it.
             for recipe in _prefixes(recipes.parse(chosen)):
                 self._point(str(recipe))

@@ -1,0 +1,80 @@
+"""What is said of recipes, on fronts whose answers are known."""
+
+from edgewise.analyze import front as analysis
+from edgewise.analyze.evidence import Evidence
+from edgewise.core.front import AS_IT_IS, Answered, Front, Layer, Point
+from edgewise.core.stats import Discordance
+from edgewise.report.sentences import sentence
+
+
+def answered(lost: int, won: int = 0, count: int = 2000, right: int = 1500) -> Answered:
+    return Answered(right - lost + won, Discordance(lost, won, count))
+
+
+def point(recipe: str, ratio: float, lost: int = 0, weights: int = 100, **more: object) -> Point:
+    near = (ratio * 0.99, ratio, ratio * 1.01)
+    return Point(recipe, recipe, weights, p50_ns=1e6 * ratio, ratio=near, decided=answered(lost), **more)  # type: ignore[arg-type]
+
+
+AS_IS = point(AS_IT_IS, 1.0)
+FUSED = point("fuse", 1.0)
+SMALL = point("fuse | quantize", 0.25, 4, 25)
+PRUNED = point("fuse | prune(cost=0.7) | quantize", 0.18, 8, 18)
+WRECKED = point("fuse | prune(cost=0.3) | quantize", 0.10, 300, 9)
+
+
+def planted(*points: Point, chosen: str | None = None, max_loss: float | None = 0.01) -> Front:
+    return Front("m", "net", "here", "ort:cpu@1", points, chosen, "images", 8000, max_loss)
+
+
+def codes(front: Front) -> dict[str, str]:
+    return {finding.code: sentence(finding) for finding in analysis.run(Evidence(fronts=(front,))).findings}
+
+
+def test_the_quickest_that_loses_no_more_than_allowed_is_best() -> None:
+    front = planted(AS_IS, FUSED, SMALL, PRUNED, WRECKED)
+    assert front.best == PRUNED
+    assert not front.allowed(WRECKED)
+    assert planted(AS_IS, FUSED, WRECKED).best in (AS_IS, FUSED)
+
+
+def test_of_those_as_quick_the_smaller_is_better() -> None:
+    smaller = point("reorder | quantize", 0.181, 8, 12)
+    assert planted(AS_IS, PRUNED, smaller).best == smaller
+
+
+def test_the_front_has_nothing_that_another_beats_at_both() -> None:
+    worse = point("prune(cost=0.9)", 0.9, 50)
+    front = planted(AS_IS, SMALL, PRUNED, WRECKED, worse)
+    assert front.pareto == (WRECKED, PRUNED, SMALL, AS_IS)
+
+
+def test_says_what_was_written_and_what_each_step_brought() -> None:
+    front = planted(AS_IS, FUSED, point("fuse | prune(cost=0.7)", 0.72, 6, 70), PRUNED, chosen=PRUNED.recipe)
+    section = analysis.run(Evidence(fronts=(front,)))
+    said = [sentence(finding) for finding in section.findings]
+    assert "takes 0.18× [0.18×, 0.18×] of the time and 0.18× of the weights' bytes" in said[0]
+    assert "loses 0.40 points" in said[0]
+    assert any(text.startswith("fuse: 1.00× of the time") and "brings nothing here" in text for text in said)
+    assert any(text.startswith("quantize: 0.25× of the time before it") for text in said)
+    assert [row[-1] for row in section.rows] == ["on the front", "", "on the front", "written"]
+    assert {chart.kind for chart in section.charts} == {"scatter"}
+
+
+def test_says_that_nothing_was_found_and_why_a_recipe_is_missing() -> None:
+    refused = Point("fuse | lowrank(cost=0.2)", reason="no layer can be factored")
+    found = codes(planted(AS_IS, WRECKED, refused))
+    assert "none of 3 recipes" in found["not_optimized"]
+    assert found["recipe_refused"] == "no layer can be factored"
+
+
+def test_layers_that_mind_are_drawn() -> None:
+    layers = (Layer("conv1", "Conv", 0.1, 0.2), Layer("conv2", "Conv", 0.01, 0.05))
+    front = Front("m", "net", "here", "ort:cpu@1", (AS_IS,), layers=layers)
+    (chart,) = [chart for chart in analysis.run(Evidence(fronts=(front,))).charts if chart.kind == "bar"]
+    assert chart.series[0].x == ("conv1", "conv2")
+
+
+def test_nothing_made_says_which_command_makes_it() -> None:
+    (finding,) = analysis.run(Evidence()).findings
+    assert finding.code == "absent"
