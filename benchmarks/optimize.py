@@ -47,7 +47,7 @@ class Bench:
         data = SHARED / "data" / "cifar100"
         self.asked = Asked(
             parse_target(engine),
-            question=Question(str(data / "test.npz")),
+            question=Question(str(data / "test.npz"), preprocess="cifar100"),
             calibration=str(data / "train_sample.npz"),
             starts=options.starts,
             rounds=options.rounds,
@@ -156,7 +156,7 @@ def bench_split(bench: Bench, recipe: str) -> tuple[float, float, float] | None:
 
     model = bench.wanted.models[0]
     assert bench.asked.calibration is not None
-    inputs = other_calibration(model, bench.asked.calibration, None, None, statistics_images(model))
+    inputs = other_calibration(model, bench.asked.calibration, "cifar100", None, statistics_images(model))
     limits = replace(bench.wanted.limits, calibration=inputs)
     made = recipes.applied(model, recipes.parse(recipe), bench.wanted.machine, limits, lambda what: None)
     return split(bench, made, limits)

@@ -20,13 +20,16 @@ from .observe import Observe, observer, opened
 from .prune import prune, weakest
 from .reorder import reordered
 
+# Seconds that a small graph takes where the model is to run.
+Timed = Callable[[Graph], float]
 FORM = "numpy.savez(path, INPUT=array[n, ...])"
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What it does with a graph and with what is to be seen in it, and its options: numbers between 0 and 1, None where
-    not given. `exact`: answers stay the same but for rounding. `data`: it looks at the network at work, if it may."""
+    """What it does with a graph, with what is to be seen in it, and with what its pieces take; and its options: numbers
+    between 0 and 1, None where not given. `exact`: answers stay the same but for rounding. `data`: it looks at the
+    network at work, and at what its pieces take, where it may."""
 
     apply: Callable[..., Graph]
     options: Mapping[str, float | None]
@@ -34,7 +37,7 @@ class Pass:
     data: bool = False
 
 
-def _prune(found: Graph, observe: Observe | None, *, ratio: float | None) -> Graph:
+def _prune(found: Graph, observe: Observe | None, timed: Timed | None, *, ratio: float | None) -> Graph:
     classes = coupled(found)
     gone = weakest(found, classes, 0.3 if ratio is None else ratio)
     if not gone:
@@ -48,7 +51,7 @@ def _prune(found: Graph, observe: Observe | None, *, ratio: float | None) -> Gra
 
 PASSES: Mapping[str, Pass] = {
     "prune": Pass(_prune, {"ratio": None}),
-    "reorder": Pass(lambda found, observe: reordered(found), {}, exact=True),
+    "reorder": Pass(lambda found, observe, timed: reordered(found), {}, exact=True),
 }
 
 
@@ -77,6 +80,7 @@ def apply_file(
     path: str,
     batched: bool,
     samples: str | None = None,
+    timed: Timed | None = None,
 ) -> Model:
     """One pass on a model's file, written to `path`. Its input sizes must be known; the file itself is not touched.
     `batched`: its batch was open, and stays so where what is left takes any. `samples`: an .npz of its inputs."""
@@ -84,7 +88,7 @@ def apply_file(
     if source.precision == "int8":
         raise Unsupported(f"{source.label} is quantized: {name} comes before quantize")
     observe = observer(inputs_of(source, samples)) if samples else None
-    found = PASSES[name].apply(graph(source), observe, **given)
+    found = PASSES[name].apply(graph(source), observe, timed, **given)
     return write(found, source.label, path, batched)
 
 

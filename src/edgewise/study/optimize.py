@@ -4,12 +4,14 @@ with the model as it is. Every point is kept the moment it is there, so that an 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from .. import engines
 from ..analyze.accuracy import Outcome, paired
 from ..analyze.compare import speed
 from ..core import stats
@@ -216,7 +218,21 @@ class _Optimize:
             return Point(recipe, reason=error.message)
 
     def _model_of(self, recipe: str) -> Model:
-        return recipes.applied(self._model, recipes.parse(recipe), self._request.machine, self._limits, _silent)
+        target = self._timing()
+        return recipes.applied(self._model, recipes.parse(recipe), self._request.machine, self._limits, _silent, target)
+
+    def _timing(self) -> Target | None:
+        """Where passes time pieces: engines that read them as they are written."""
+        facts = self._request.engine(self._asked.target)
+        if engines.ONNX not in facts.reads:
+            return None
+        target = self._target(self._model)
+        with contextlib.suppress(EdgewiseError):
+            # What int8 needs there (kernels that are capped) does no harm to floats.
+            eight = replace(self._asked.target, precision="int8")
+            placed = completed(Placement.single(eight), self._request.engines, self._request.machine, self._model)
+            target = replace(target, options=placed.targets[0].options)
+        return target
 
     def _answered(self, model: Model, exam: Exam | None) -> Answered | None:
         if exam is None:

@@ -12,7 +12,7 @@ from ..core.front import AS_IT_IS
 from ..core.records import from_json, to_json
 from ..core.tables import near
 from ..core.text import parse_recipe
-from ..core.types import Machine, Model, Recipe, Step
+from ..core.types import Machine, Model, Recipe, Step, Target
 from ..measure import isolate
 from ..model import feeds
 from ..model.graph import fixed
@@ -68,19 +68,29 @@ def made(
                 missed(f"{recipe} of {model.label}: {error.message}")
 
 
-def applied(model: Model, recipe: Recipe, machine: Machine, limits: Limits, tell: Callable[[str], None]) -> Model:
-    """What the recipe makes of a model; each step's result is checked, and kept by what it depends on."""
+def applied(
+    model: Model,
+    recipe: Recipe,
+    machine: Machine,
+    limits: Limits,
+    tell: Callable[[str], None],
+    target: Target | None = None,
+) -> Model:
+    """What the recipe makes of a model; each step's result is checked, and kept by what it depends on. `target`: where
+    passes time pieces of it; as quantized as it will be."""
     if not recipe.steps:
         return model
     tell(f"{recipe} of {model.label}")
     found = model
+    eight = any(step.name == "quantize" for step in recipe.steps)
+    where = replace(target, precision="int8") if target and eight else target
     for step in recipe.steps:
         if step.name == "quantize":
             found = _quantize(found, machine, limits)
         elif step.name == "distill":
             found = _distilled(step, found, model, limits)
         else:
-            found = _passed(step, found, limits)
+            found = _passed(step, found, limits, where)
     return replace(found, recipe=str(recipe), parent=model.digest, label=f"{model.label} | {recipe}")
 
 
@@ -105,12 +115,13 @@ def _quantize(model: Model, machine: Machine, limits: Limits) -> Model:
     return quantized(model, machine, limits)
 
 
-def _passed(step: Step, model: Model, limits: Limits) -> Model:
+def _passed(step: Step, model: Model, limits: Limits, target: Target | None) -> Model:
     """What a pass makes of it."""
     given, known = options(step.name, dict(step.options)), PASSES[step.name]
     samples = limits.calibration if known.data else None
-    arguments = {"name": step.name, "given": given, "samples": samples}
-    made = "edgewise.optimize.apply:apply_file"
+    where = str(target) if target and known.data else None
+    arguments = {"name": step.name, "given": given, "samples": samples, "target": where}
+    made = "edgewise.study.passes:apply_file"
     subject = fixed(model, feeds.shapes(model, 1, limits.shapes))
     return _made(made, step, model, subject, limits, arguments, known.exact)
 
