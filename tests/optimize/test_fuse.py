@@ -238,6 +238,16 @@ def _collapsed_before(net: Layers) -> str:
     return net.conv(wide, 4)
 
 
+def _averaged(net: Layers) -> str:
+    y = net.window("AveragePool", net.conv("x", 4, kernel=1), 2, strides=[2, 2])
+    net.shapes[y] = (1, 4, 4, 4)
+    return net.then("Relu", y)
+
+
+def _averaged_whole(net: Layers) -> str:
+    return net.add("GlobalAveragePool", [net.conv("x", 4, kernel=1)], (1, 4, 1, 1))
+
+
 def _hard_sigmoid(net: Layers) -> str:
     six = net.then("Clip", net.then("Add", "x", net.number(3)), net.number(0), net.number(6))
     return net.then("Div", six, net.number(6))
@@ -246,6 +256,11 @@ def _hard_sigmoid(net: Layers) -> str:
 def _hard_swish(net: Layers) -> str:
     six = net.then("Clip", net.add("Add", [net.number(3), "x"], net.shapes["x"]), net.number(0), net.number(6))
     return net.then("Mul", net.then("Mul", "x", six), net.number(1 / 6))
+
+
+def _averaged_widely(net: Layers) -> str:
+    """Many channels to few, at nearly as many places: averages of the few are cheaper."""
+    return net.window("AveragePool", net.conv(net.then("Relu", net.conv("x", 32)), 2, kernel=1), 3)
 
 
 def _hard_swish_gated(net: Layers) -> str:
@@ -324,6 +339,8 @@ CASES: dict[str, tuple[Callable[[Layers], str], int, str, dict[str, int]]] = {
     "collapsed": (_collapsed, 17, "convolutions collapsed", {"Conv": 1}),
     "collapsed with strides": (_collapsed_stride, 17, "convolutions collapsed", {"Conv": 1}),
     "collapsed before": (_collapsed_before, 17, "convolutions collapsed", {"Conv": 1}),
+    "averaged": (_averaged, 17, "averaged first", {"AveragePool": 1, "Conv": 1, "Relu": 1}),
+    "averaged over all": (_averaged_whole, 17, "averaged first", {"GlobalAveragePool": 1, "Conv": 1}),
     "hard sigmoid": (_hard_sigmoid, 13, "hard sigmoid", {"HardSigmoid": 1}),
     "hard swish": (_hard_swish, 14, "hard swish", {"HardSwish": 1}),
     "hard swish by its gate": (_hard_swish_gated, 17, "hard swish", {"HardSwish": 1}),
@@ -390,6 +407,7 @@ def _normed_otherwise(net: Layers) -> str:
 LEFT: dict[str, tuple[Callable[[Layers], str], int]] = {
     "an offset before padding": (_shifted_into_padding, 17),
     "a bias before padding": (_wide_point_then_padded, 17),
+    "averages of few": (_averaged_widely, 17),
     "a bottleneck": (_narrow, 17),
     "read by others": (_read_by_others, 17),
     "padded with ones": (_padded_with_one, 17),
@@ -525,6 +543,8 @@ class Mixed(Layers):
             return self.norm(self.conv(x, c))
         if kind == 13:
             return self.then("Mul", self.conv(x, c), self.constant(c, 1, 1))
+        if kind == 14 and h > 4:
+            return self.window("AveragePool", self.conv(x, 16, kernel=1))
         return super().grow(x)
 
 

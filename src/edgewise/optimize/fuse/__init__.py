@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...model.graph import Graph, nested
-from . import affine, composite, linear, pads, same, siblings, views
+from . import activations, affine, linear, pads, reductions, same, siblings, views
 from .draft import Draft, Rule
 from .siblings import Pays, Siblings, small
 
@@ -19,7 +19,7 @@ __all__ = ["Pays", "Siblings", "applied", "fuse", "small"]
 # Before it, operators were broadcast and trained otherwise.
 _LEAST_OPSET = 7
 # Patterns go first: what is folded into a layer is missing in them.
-_PATTERNS: tuple[Rule, ...] = (*views.RULES, *composite.RULES)
+_PATTERNS: tuple[Rule, ...] = (*views.RULES, *activations.RULES, *reductions.RULES)
 _ALL: tuple[Rule, ...] = (*_PATTERNS, *pads.RULES, *affine.RULES, *linear.RULES)
 
 

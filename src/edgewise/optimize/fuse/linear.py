@@ -1,4 +1,7 @@
-"""Two convolutions with nothing between them are one; it pays where that one has less to multiply."""
+"""Linear layers with nothing between them: two convolutions as one, and averages before a convolution of each place.
+
+Done where there is less to multiply then.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import math
 
 import numpy as np
 
+from ...core.types import Tensor
 from ...model.graph import Array, Node
 from .affine import padded
 from .draft import Change, Draft, rule, text
@@ -65,6 +69,32 @@ def _joined(draft: Draft, first: Node, node: Node, added: Array, point: bool) ->
     return Change((Node(node.name, "Conv", (first.inputs[0], *names), node.outputs, attributes),), constants)
 
 
+@rule("averaged first", "AveragePool GlobalAveragePool")
+def averaged(draft: Draft, node: Node) -> Change | None:
+    """A 1×1 convolution of averages is the average of what it makes of each place, of which there are more."""
+    conv = draft.maker(node.inputs[0], "Conv")
+    if conv is None or not draft.alone(node.inputs[0]) or any(name not in draft.constants for name in conv.inputs[1:]):
+        return None
+    shape, between, made = (draft.shape(name) for name in (conv.inputs[0], node.inputs[0], node.outputs[0]))
+    weight = draft.constants[conv.inputs[1]]
+    if shape is None or between is None or made is None or not _point(conv, weight):
+        return None
+    window = node.attributes.get("kernel_shape") or between[2:]
+    if set(conv.attributes.get("strides") or [1]) != {1} or padded(node, window) or node.attributes.get("ceil_mode", 0):
+        return None
+    places = math.prod(made) // made[1]
+    each = math.prod(window) * places
+    apart = math.prod(between) * weight.shape[1] + made[1] * each
+    if math.prod(made) * weight.shape[1] + shape[1] * each >= apart:
+        return None
+    pooled = Tensor(draft.fresh(node.outputs[0]), draft.dtype(conv.inputs[0]), (*shape[:2], *made[2:]))
+    nodes = (
+        Node(node.name, node.operator, conv.inputs[:1], (pooled.name,), node.attributes),
+        Node(conv.name, "Conv", (pooled.name, *conv.inputs[1:]), node.outputs, conv.attributes),
+    )
+    return Change(nodes, values=(pooled,))
+
+
 def _plain(draft: Draft, node: Node) -> bool:
     """Whether its weights are known, and every filter takes all channels."""
     known = all(name in draft.constants for name in node.inputs[1:] if name)
@@ -81,4 +111,4 @@ def _bias(draft: Draft, node: Node) -> Array:
     return np.zeros(draft.constants[node.inputs[1]].shape[0]) if found is None else found
 
 
-RULES = (collapsed,)
+RULES = (collapsed, averaged)
