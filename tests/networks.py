@@ -65,6 +65,15 @@ class Network:
             group=group,
         )
 
+    def norm(self, x: str) -> str:
+        from onnx import numpy_helper
+
+        c = self.shapes[x][1]
+        scale, bias, mean = (self.constant(c) for _ in range(3))
+        self.count += 1
+        self.weights.append(numpy_helper.from_array(np.full(c, 0.5, np.float32), f"w{self.count}"))
+        return self.add("BatchNormalization", [x, scale, bias, mean, f"w{self.count}"], self.shapes[x])
+
     def grow(self, x: str) -> str:
         """One more layer, of a random kind."""
         _, c, h, w = self.shapes[x]
@@ -99,12 +108,7 @@ class Network:
         if kind == "relu":
             return self.add(str(self.random.choice(["Relu", "Sigmoid", "HardSwish"])), [x], self.shapes[x])
         if kind == "norm":
-            from onnx import numpy_helper
-
-            scale, bias, mean = (self.constant(c) for _ in range(3))
-            self.count += 1
-            self.weights.append(numpy_helper.from_array(np.full(c, 0.5, np.float32), f"w{self.count}"))
-            return self.add("BatchNormalization", [x, scale, bias, mean, f"w{self.count}"], self.shapes[x])
+            return self.norm(x)
         if kind in ("max", "average") and h > 4:
             size = [(s + 2 - 3) // 2 + 1 for s in (h, w)]
             operator = "MaxPool" if kind == "max" else "AveragePool"
