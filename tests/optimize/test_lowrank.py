@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from edgewise.core.types import Tensor
 from edgewise.model.emit import emit
 from edgewise.model.graph import Graph, Node
 from edgewise.model.load import inspect
-from edgewise.optimize.gram import patches
+from edgewise.optimize import gram
+from edgewise.optimize.gram import gather, patches
+from edgewise.optimize.gram import gram as gram_of
 from edgewise.optimize.layer import Layer, layers, window
 from edgewise.optimize.lowrank import by_multiply_adds, choices, factored, kept, lowrank
 from edgewise.optimize.observe import observer, opened
@@ -189,6 +192,60 @@ def test_having_seen_it_at_work_less_is_lost(form: str, ranks: tuple[int, ...]) 
 
     plain = lost(factored(found, {"y": choice}))
     assert lost(factored(found, {"y": choice}, observer({"x": fitted}))) < 0.9 * plain
+
+
+@pytest.mark.parametrize(("form", "ranks"), [("svd", (4,)), ("separable", (6,)), ("tucker", (4, 5)), ("gemm", (6,))])
+def test_the_means_of_the_outputs_stay(form: str, ranks: tuple[int, ...]) -> None:
+    if form == "gemm":
+        found = multiplied(noise(40, 24), "Gemm")
+    else:
+        found = convolved(noise(12, 8, 3, 3), noise(12), size=8, pads=[1, 1, 1, 1])
+    samples = correlated(50, *found.values["x"].shape[1:])
+    choice = Choice("svd" if form == "gemm" else form, ranks)
+    places = (0, 2, 3) if form != "gemm" else 0
+    wanted = ran(found, samples).mean(places)
+    close(ran(factored(found, {"y": choice}, observer({"x": samples})), samples).mean(places), wanted)
+    assert np.abs(ran(factored(found, {"y": choice}), samples).mean(places) - wanted).max() > 0.01
+
+
+def test_many_layers_are_seen_in_one_run_as_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, runs = deep(), []
+    see = observer({"x": noise(40, 3, 8, 8)})
+
+    def observe(of: Graph, names: Sequence[str]) -> Iterator[Mapping[str, Array]]:
+        runs.append(list(names))
+        return see(of, names)
+
+    those = list(layers(found))
+    many = {layer.node.name: array for layer, array in gather(found, those, observe)}
+    assert runs == [["r1", "r2", "r3", "flat"]]
+    for layer in those:
+        close(many[layer.node.name], gram_of(found, layer.node, observe), 1e-6)
+    monkeypatch.setattr(gram, "_MOST_BYTES", 1)
+    assert [layer.node.name for layer, _ in gather(found, those, observe)] == [layer.node.name for layer in those]
+    assert runs[-4:] == [["r1"], ["r2"], ["r3"], ["flat"]]
+
+
+def test_a_layer_too_wide_to_look_into_is_judged_by_its_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = multiplied(noise(40, 24), "Gemm")
+    samples = correlated(100, 40)
+    narrow = factored(found, {"y": Choice("svd", (6,))}, observer({"x": samples}))
+    monkeypatch.setattr(gram, "WIDEST", 30)
+    wide = factored(found, {"y": Choice("svd", (6,))}, observer({"x": samples}))
+    close(ran(wide, samples), ran(narrow, samples), 0.02)
+    close(ran(wide, samples).mean(0), ran(found, samples).mean(0))
+
+
+def test_in_turn_each_makes_up_for_those_before_it() -> None:
+    found, samples = deep(16), noise(90, 3, 8, 8)
+    observe, unseen, chosen = observer({"x": samples[:60]}), samples[60:], choices(deep(16), ratio=0.4)
+    assert len(chosen) > 2
+    wanted = ran(found, unseen)
+    lost = [
+        float(((ran(factored(found, chosen, seen, in_turn=turn), unseen) - wanted) ** 2).mean())
+        for seen, turn in ((None, False), (observe, False), (observe, True))
+    ]
+    assert lost[0] > lost[1] > lost[2]
 
 
 def deep(width: int = 32) -> Graph:

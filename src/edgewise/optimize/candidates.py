@@ -7,11 +7,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..model.graph import Graph, Node
+from ..model.graph import Array, Graph, Node
 from . import factor
 from .fit import seen, split
 from .layer import Layer
-from .observe import Observe
 from .pieces import Choice, forms, multiply_adds
 from .ranks import Candidate
 
@@ -27,30 +26,31 @@ _Sized = tuple[int, float, tuple[int, ...]]
 
 
 def candidates(
-    graph: Graph, layer: Layer, observe: Observe | None, cost: Cost, use: Collection[str]
+    graph: Graph, layer: Layer, found: Array | None, cost: Cost, use: Collection[str]
 ) -> Iterator[Candidate]:
-    """Of the forms in `use`: fewer multiply-adds than the layer has, evenly spaced, in whole blocks."""
+    """Of the forms in `use`: fewer multiply-adds than the layer has, evenly spaced, in whole blocks. `found` is what
+    `gather` found of the layer, where somebody looked."""
     usable = [form for form in forms(layer) if form in use]
     if not usable:
         return
-    of = seen(graph, graph, layer, observe)
-    if observe is not None and of.spread is None:
+    of = seen(layer, found)
+    if found is not None and of.spread is None:
         usable = [form for form in usable if form == "svd"]
     outer = factor.outer(of.answers)[1]
     whole = multiply_adds(graph, layer.node)
     for form in usable:
-        found: dict[tuple[int, ...], float]
+        losses: dict[tuple[int, ...], float]
         if form == "svd":
-            found = {(rank,): outer[rank] for rank in _steps(min(layer.matrix.shape))}
+            losses = {(rank,): outer[rank] for rank in _steps(min(layer.matrix.shape))}
         else:
             inner = factor.inner(of.weight, of.spread, split(layer, form))[1]
-            found = {(rank,): inner[rank] for rank in _steps(len(inner))}
+            losses = {(rank,): inner[rank] for rank in _steps(len(inner))}
         if form == "tucker":
             # Both at once lose no more than one and then the other.
-            found = {
+            losses = {
                 (a, b): inner[a] + outer[b] for a in _thinned(_steps(len(inner))) for b in _thinned(_steps(len(outer)))
             }
-        sized = [(multiply_adds(graph, layer.node, layer, Choice(form, r)), float(e), r) for r, e in found.items()]
+        sized = [(multiply_adds(graph, layer.node, layer, Choice(form, r)), float(e), r) for r, e in losses.items()]
         for _, error, ranks in _thinned(_front([each for each in sized if each[0] < whole])):
             yield Candidate(Choice(form, ranks), cost(layer.node, Choice(form, ranks)), error)
 

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..model.graph import Array, Graph
+from ..model.graph import Array
 from . import factor
-from .gram import answers, gram, grams
+from .gram import wide
 from .layer import Layer
-from .observe import Observe
 from .pieces import Choice
 
-# Beyond this many inputs or outputs, their products with each other are too many to keep.
-WIDEST = 6144
 # Added to what was seen: nothing is as certain as a few thousand patches make it look.
 _RIDGE = 1e-3
 
@@ -33,24 +30,19 @@ class Seen:
     wanted: Array | None = None
 
 
-def seen(graph: Graph, now: Graph, layer: Layer, observe: Observe | None) -> Seen:
-    """What a layer of `graph` has to do in `now`, where it may read something else."""
+def seen(layer: Layer, found: Array | None, mixed: Array | None = None) -> Seen:
+    """`found` is what `gather` found of the layer, `mixed` what there is beside another network in which it reads what
+    it was made for: its outputs there are what is wanted here."""
     weight: Array = layer.matrix.astype(np.float64)
-    if observe is None:
+    if found is None:
         return Seen(weight, None, factor.answered(weight, None))
-    if weight.shape[1] > WIDEST:
-        found = answers(now, layer.node, layer.matrix, observe)
-        before = found if now is graph else answers(graph, layer.node, layer.matrix, observe)
-        return Seen(weight, None, _centred(found, layer), found[-1, :-1], before[-1, :-1])
-    if now is graph:
-        found = mixed = gram(graph, layer.node, observe)
-    else:
-        mixed, found = grams(now, graph, layer.node, observe)
+    if wide(layer):
+        return Seen(weight, None, _centred(found, layer), found[-1, :-1], found[-1, :-1])
     spread = _centred(found, layer)
     ridge = _RIDGE * (float(np.trace(spread)) / len(spread) or 1.0)
     spread[np.diag_indices_from(spread)] += ridge
-    wanted = weight @ mixed[:-1, -1]
-    if now is not graph:
+    wanted = weight @ (found if mixed is None else mixed)[:-1, -1]
+    if mixed is not None:
         # Least squares: what comes closest, on what is read now, to what came out before.
         beside = _centred(mixed, layer)
         beside[np.diag_indices_from(beside)] += ridge

@@ -11,9 +11,10 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ..core.errors import InputError, Unsupported
-from ..model.graph import Graph, Node
+from ..model.graph import Array, Graph, Node
 from .candidates import Cost, candidates
-from .fit import WIDEST, factors, seen, shift
+from .fit import Seen, factors, seen, shift
+from .gram import WIDEST, gather, mixed, wide
 from .layer import Layer, layers
 from .observe import Observe
 from .pieces import FORMS, Choice, multiply_adds, pieces, replaced
@@ -74,11 +75,11 @@ def tables(
 ) -> dict[str, list[Candidate]]:
     """What each layer can become, what that costs and loses; first, what it is."""
     cost = cost or by_multiply_adds(graph)
-    found = {}
-    for layer in _narrow(graph):
+    made = {}
+    for layer, found in _gathered(graph, list(_narrow(graph)), observe):
         whole = Candidate(None, cost(layer.node, None), 0.0)
-        found[layer.node.name] = gated(whole, list(candidates(graph, layer, observe, cost, use)), most_error)
-    return found
+        made[layer.node.name] = gated(whole, list(candidates(graph, layer, found, cost, use)), most_error)
+    return made
 
 
 def picked(
@@ -104,22 +105,42 @@ def by_multiply_adds(graph: Graph) -> Cost:
     return lambda node, choice: multiply_adds(graph, node, known.get(node.name), choice)
 
 
-def factored(graph: Graph, chosen: Mapping[str, Choice], observe: Observe | None = None) -> Graph:
-    """With these layers in pieces, in the order they run: each is fitted to what it reads after those before it."""
-    now, left = graph, set(chosen)
-    for layer in _narrow(graph):
-        if layer.node.name not in left:
-            continue
-        left.remove(layer.node.name)
-        choice = chosen[layer.node.name]
-        made = pieces(now, layer, choice)
-        of = seen(graph, now, layer, observe)
-        weights = factors(layer, choice, of)
-        bias = None if layer.bias is None else layer.bias + shift(choice, weights, of)
-        now = replaced(now, layer, made, weights, bias)
-    if left:
-        raise InputError(f"{min(left)!r} is no layer that can be factored")
+def factored(
+    graph: Graph, chosen: Mapping[str, Choice], observe: Observe | None = None, *, in_turn: bool = False
+) -> Graph:
+    """With these layers in pieces. `in_turn`: each is fitted to what it reads after those before it, which takes two
+    runs of the network for each."""
+    those = [layer for layer in _narrow(graph) if layer.node.name in chosen]
+    unknown = set(chosen) - {layer.node.name for layer in those}
+    if unknown:
+        raise InputError(f"{min(unknown)!r} is no layer that can be factored")
+    now = graph
+    if observe is None or not in_turn:
+        for layer, found in _gathered(graph, those, observe):
+            now = _in_pieces(now, layer, chosen[layer.node.name], seen(layer, found))
+        return now
+    for layer in those:
+        if now is graph or wide(layer):
+            of = seen(layer, next(gather(now, [layer], observe))[1])
+        else:
+            beside, found = mixed(now, graph, layer.node, observe)
+            of = seen(layer, found, beside)
+        now = _in_pieces(now, layer, chosen[layer.node.name], of)
     return now
+
+
+def _in_pieces(graph: Graph, layer: Layer, choice: Choice, of: Seen) -> Graph:
+    made = pieces(graph, layer, choice)
+    weights = factors(layer, choice, of)
+    bias = None if layer.bias is None else layer.bias + shift(choice, weights, of)
+    return replaced(graph, layer, made, weights, bias)
+
+
+def _gathered(graph: Graph, those: Sequence[Layer], observe: Observe | None) -> Iterator[tuple[Layer, Array | None]]:
+    if observe is None:
+        yield from ((layer, None) for layer in those)
+    else:
+        yield from gather(graph, those, observe)
 
 
 def _checked(ratio: float) -> None:
