@@ -15,12 +15,12 @@ from ..measure import isolate
 from ..model import feeds
 from ..model.graph import fixed
 from ..optimize.apply import PASSES, options
+from ..optimize.quantizing import quantizing, unprofitable
 from . import home
 from .prepare import Limits, quantized
 
 # The model as it is, among others that something is made of.
 AS_IT_IS = "none"
-_PRECISIONS = ("int8",)
 _NAMES = ("quantize", *PASSES)
 
 
@@ -34,12 +34,8 @@ def parse(text: str) -> Recipe:
             raise InputError(f"unknown step {step.name!r}; {near(step.name, (*_NAMES, AS_IT_IS))}")
         if step.name in PASSES:
             options(step.name, dict(step.options))
-            continue
-        for key, value in step.options:
-            if key != "precision":
-                raise InputError(f"{step.name} has no {key!r}; it has precision")
-            if value not in _PRECISIONS:
-                raise InputError(f"{key} of {step.name} is one of {', '.join(_PRECISIONS)}, found {value!r}")
+        else:
+            quantizing(dict(step.options))
     return recipe
 
 
@@ -52,6 +48,9 @@ def made(
     missed: Callable[[str], None],
 ) -> Iterator[Model]:
     """What each recipe makes of each model. One that cannot be applied is told as missed, and the others go on."""
+    doubt = unprofitable(machine) if any(_to_int8(step) for recipe in recipes for step in recipe.steps) else None
+    if doubt:
+        tell(doubt)
     for model in models:
         for recipe in recipes:
             try:
@@ -68,14 +67,19 @@ def _applied(model: Model, recipe: Recipe, machine: Machine, limits: Limits, tel
     tell(f"{recipe} of {model.label}")
     found = model
     for step in recipe.steps:
-        found = _quantize(found, machine, limits) if step.name == "quantize" else _passed(step, found, limits)
+        found = _quantize(step, found, machine, limits) if step.name == "quantize" else _passed(step, found, limits)
     return replace(found, recipe=str(recipe), parent=model.digest, label=f"{model.label} | {recipe}")
 
 
-def _quantize(model: Model, machine: Machine, limits: Limits) -> Model:
-    if model.precision == "int8":
+def _to_int8(step: Step) -> bool:
+    return step.name == "quantize" and quantizing(dict(step.options)).precision == "int8"
+
+
+def _quantize(step: Step, model: Model, machine: Machine, limits: Limits) -> Model:
+    how = quantizing(dict(step.options))
+    if model.precision in ("int8", how.precision):
         raise InputError("it is quantized already")
-    return quantized(model, machine, limits)
+    return quantized(model, machine, limits, how)
 
 
 def _passed(step: Step, model: Model, limits: Limits) -> Model:
