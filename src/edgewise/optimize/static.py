@@ -9,6 +9,7 @@ guarantees (an int32 bias in units of its input's and its weights' scales, witho
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,8 @@ def refine(source: Path, target: Path, samples: Mapping[str, Array], vnni: bool,
     if options.correct == "bias":
         largest = max(value_bytes(plain, name) for name in plain.values)
         some = _first(samples, work.batch, _within(_HELD_BYTES / max(largest, 1), _CORRECTION_SAMPLES))
-        work.write(corrected(plain, work.quantized(), some), known, keep)
+        watch = partial(observer, batch=_batch(plain))
+        work.write(corrected(plain, work.quantized(), some, watch), known, keep)
 
 
 class _Work:
