@@ -390,7 +390,10 @@ WRONG = [
     ('models = ["tiny"]\nrecipes = ["prune(share=0.2)"]', "prune has no 'share'; it has ratio"),
     ('models = ["tiny"]\nrecipes = ["reorder(ratio=0.2)"]', "reorder has no 'ratio'; it has none"),
     ('models = ["tiny"]\nrecipes = ["none", "quantize(bits=8)"]', r"recipes\[1\]: quantize has no 'bits'"),
-    ('models = ["tiny"]\nrecipes = ["quantize(precision=int4)"]', "precision of quantize is one of int8, found 'int4'"),
+    (
+        'models = ["tiny"]\nrecipes = ["quantize(precision=int4)"]',
+        "precision of quantize is one of int8, fp16, found 'int4'",
+    ),
     ("models = [", "is not TOML: "),
     ("\udcff", "is not TOML: "),
 ]

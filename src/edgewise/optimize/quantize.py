@@ -1,7 +1,13 @@
-"""Static 8-bit quantization as QDQ: unsigned activations, signed weights per channel, ranges from calibration inputs.
+"""Quantization of a model's file.
 
-ONNX Runtime's and OpenVINO's int8 kernels both fuse this form. On x86 without VNNI, products of 8-bit numbers
-saturate in 16 bits, so weights are held to 7 bits there.
+`form=static`: 8 bits as QDQ, unsigned activations, signed weights per channel, ranges from calibration inputs (see
+`static`). ONNX Runtime's and OpenVINO's int8 kernels both fuse this form. On x86 without VNNI, products of 8-bit
+numbers saturate in 16 bits, so weights are held to 7 bits there.
+
+`form=dynamic`: the weights of matrix products in 8 bits, what they are multiplied with quantized as it comes
+(DynamicQuantizeLinear, MatMulInteger); for transformers, whose activations no fixed range fits.
+
+`precision=fp16`: weights and values in 16-bit floats, inputs and outputs as they were.
 """
 
 from __future__ import annotations
@@ -18,52 +24,97 @@ from ..core.types import Model, Tensor
 from ..data import arrays
 from ..model.feeds import feeds
 from ..model.load import inspect
+from . import static
+from .quantizing import PLAIN, Quantizing, quantizing
 
-RECIPE = "quantize(precision=int8)"
 # QDQ per channel needs 13; 17 is what every engine here reads.
 _OPSET = 17
-_CALIBRATION_RUNS = 8
+# Made-up inputs: few for their extent, more where they are counted.
+_SEEDED_RUNS, _SEEDED_SAMPLES = 8, 64
+# Of given ones, no more are used: ranges have settled by then.
+_MOST_SAMPLES = 256
 _FORM = "numpy.savez(path, INPUT=array[n, ...])"
 
 
-def quantize(model: Model, calibration: Mapping[str, np.ndarray[Any, Any]], path: str, *, vnni: bool) -> Model:
-    """Write the quantized `model` to `path`. Each calibration array holds one input's values, run by run."""
+def quantize(
+    model: Model,
+    calibration: Mapping[str, np.ndarray[Any, Any]],
+    path: str,
+    *,
+    vnni: bool,
+    options: Quantizing = PLAIN,
+) -> Model:
+    """Write the quantized `model` to `path`. Each calibration array holds one input's values, run by run; what needs no
+    ranges needs none of them."""
     import onnxruntime
-    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
-    if model.precision == "int8":
+    if model.precision in ("int8", options.precision):
         raise InputError(f"{model.label} is quantized already")
+    if model.precision != "fp32" and not options.plain:
+        raise Unsupported(f"{model.label} is {model.precision}: quantize with options starts from fp32", "quantize")
     if not any(tensor.dtype == "float32" for tensor in model.inputs):
         raise Unsupported(f"{model.label} has no float32 input, so there is nothing to quantize from")
-
-    class Reader(CalibrationDataReader):  # type: ignore[misc]
-        def __init__(self) -> None:
-            runs = min(len(values) for values in calibration.values())
-            self._feeds = iter([{name: calibration[name][i] for name in calibration} for i in range(runs)])
-
-        def get_next(self) -> dict[str, Any] | None:
-            return next(self._feeds, None)
-
     onnxruntime.set_default_logger_severity(3)
     target = Path(path)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         prepared, quantized = Path(folder) / "prepared.onnx", Path(folder) / "quantized.onnx"
-        _prepare(model, prepared)
-        quantize_static(
-            str(prepared),
-            str(quantized),
-            Reader(),
-            quant_format=QuantFormat.QDQ,
-            activation_type=QuantType.QUInt8,
-            weight_type=QuantType.QInt8,
-            per_channel=True,
-            reduce_range=not vnni,
-        )
+        if options.precision == "fp16":
+            _halve(model, quantized)
+        else:
+            _prepare(model, prepared)
+            _to_int8(model, prepared, quantized, calibration, vnni, options)
         quantized.replace(target)
     made = inspect(path)
-    if made.precision != "int8":
+    if made.precision != options.precision:
         raise Unsupported(f"{model.label} has no operator that could be quantized")
-    return Model(made.digest, made.path, made.inputs, made.outputs, "int8", RECIPE, model.digest, model.label)
+    return Model(
+        made.digest, made.path, made.inputs, made.outputs, made.precision, str(options), model.digest, model.label
+    )
+
+
+def _to_int8(
+    model: Model,
+    prepared: Path,
+    quantized: Path,
+    calibration: Mapping[str, np.ndarray[Any, Any]],
+    vnni: bool,
+    options: Quantizing,
+) -> None:
+    if options.form == "dynamic":
+        _dynamic(prepared, quantized, vnni)
+        return
+    if options.plain:
+        count = min(len(values) for values in calibration.values())
+        static.write(prepared, quantized, [{n: calibration[n][i] for n in calibration} for i in range(count)], vnni)
+        return
+    flat = [name for name, values in calibration.items() if values.ndim < 2]
+    if flat:
+        raise Unsupported(f"the input {flat[0]!r} of {model.label} has no samples along it", "quantize")
+    samples = {name: values.reshape(-1, *values.shape[2:]) for name, values in calibration.items()}
+    static.refine(prepared, quantized, samples, vnni, options)
+
+
+def _dynamic(prepared: Path, quantized: Path, vnni: bool) -> None:
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    quantize_dynamic(
+        str(prepared),
+        str(quantized),
+        op_types_to_quantize=["MatMul", "Gemm"],
+        per_channel=True,
+        reduce_range=not vnni,
+        weight_type=QuantType.QInt8,
+    )
+
+
+def _halve(model: Model, path: Path) -> None:
+    import onnx
+    import onnx_ir as ir
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    made = ir.from_proto(convert_float_to_float16(onnx.load(model.path), keep_io_types=True))
+    made.graph.sort()  # casts of inputs were put last
+    ir.save(made, str(path))
 
 
 def _prepare(model: Model, path: Path) -> None:
@@ -102,19 +153,26 @@ def quantize_file(
     vnni: bool,
     calibration: str | None = None,
     seed: int = 0,
+    given: Mapping[str, str] | None = None,
 ) -> Model:
-    """`quantize` with JSON arguments: calibration inputs from an .npz file, or seeded noise where there is none."""
+    """`quantize` with JSON arguments: calibration inputs from an .npz file, or seeded noise where there is none; of the
+    options, those `given`."""
     from ..core.records import from_json
 
-    subject = from_json(Model, model)
+    subject, options = from_json(Model, model), quantizing(given or {})
     sizes = {name: tuple(shape) for name, shape in shapes.items()}
-    runs = _stored(subject, calibration) if calibration else _seeded(subject, sizes, seed)
-    return quantize(subject, runs, path, vnni=vnni)
+    runs: dict[str, np.ndarray[Any, Any]] = {}
+    if options.calibrated:
+        count = _SEEDED_RUNS if options.plain else _SEEDED_SAMPLES
+        runs = _stored(subject, calibration) if calibration else _seeded(subject, sizes, seed, count)
+    return quantize(subject, runs, path, vnni=vnni, options=options)
 
 
-def _seeded(model: Model, sizes: Mapping[str, tuple[int, ...]], seed: int) -> dict[str, np.ndarray[Any, Any]]:
+def _seeded(
+    model: Model, sizes: Mapping[str, tuple[int, ...]], seed: int, count: int
+) -> dict[str, np.ndarray[Any, Any]]:
     # Other seeds than the one measured with: what is measured must not have been calibrated on.
-    runs = [feeds(model, sizes, seed + 1 + i) for i in range(_CALIBRATION_RUNS)]
+    runs = [feeds(model, sizes, seed + 1 + i) for i in range(count)]
     return {name: np.stack([run[name] for run in runs]) for name in runs[0]}
 
 
@@ -128,7 +186,8 @@ def _stored(model: Model, path: str) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _batches(tensor: Tensor, samples: np.ndarray[Any, Any], path: str) -> np.ndarray[Any, Any]:
-    """Runs of whole batches. The last is filled up from the first samples: what was seen twice widens no range."""
+    """Runs of whole batches. The last is filled up from the first samples: what was seen twice widens no range. Of very
+    many samples, some from all over."""
     found = " x ".join(map(str, samples.shape)) or "a single value"
     if not samples.size or samples.dtype.kind not in "biuf":
         raise InputError(f"{tensor.name!r} of {path} is {samples.dtype} {found}, expected numbers", _FORM)
@@ -139,6 +198,8 @@ def _batches(tensor: Tensor, samples: np.ndarray[Any, Any], path: str) -> np.nda
     if not fits:
         wanted = " x ".join(("n", *(str(size) for size in sample)))
         raise InputError(f"{tensor.name!r} of {path} is {found}, expected {wanted}", _FORM)
+    if len(samples) > _MOST_SAMPLES:
+        samples = samples[np.linspace(0, len(samples) - 1, _MOST_SAMPLES).round().astype(int)]
     each = batch if isinstance(batch, int) else 1
     runs = -(-len(samples) // each)
     if runs * each > len(samples):

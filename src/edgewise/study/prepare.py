@@ -34,7 +34,7 @@ from ..measure import isolate
 from ..measure.cell import Cell, Session
 from ..model import feeds
 from ..model.graph import fixed
-from ..optimize import quantize
+from ..optimize.quantizing import PLAIN, Quantizing, saturates
 from ..system.machine import cpu_quota, physical_cores, usable_cores
 from ..zoo import pocket, pretrained
 from . import home, images
@@ -290,38 +290,43 @@ def derived(model: Model, target: Target, machine: Machine, limits: Limits) -> M
     return quantized(model, machine, limits)
 
 
-def quantized(model: Model, machine: Machine, limits: Limits) -> Model:
-    """The int8 form of a model: made once, kept by digest."""
-    vnni = any(name in machine.isa for name in ("avx512_vnni", "avx_vnni")) or not any(
-        name in machine.isa for name in ("avx2", "avx512f")
-    )
-    source = limits.calibration or images.own_calibration(model)
-    calibration = file_digest(source) if source else "seeded"
+def quantized(model: Model, machine: Machine, limits: Limits, how: Quantizing = PLAIN) -> Model:
+    """The int8 form of a model, or what else `how` says: made once, kept by digest."""
+    source = (limits.calibration or images.own_calibration(model)) if how.calibrated else None
     shapes = feeds.shapes(model, 1, limits.shapes)
-    sizes = hashlib.sha256(repr(sorted(shapes.items())).encode()).hexdigest()[:8]
-    path = home.cache() / f"{model.digest}-int8-{'8' if vnni else '7'}bit-{calibration}-{sizes}.onnx"
+    path = home.cache() / _quantized_name(model, how, saturates(machine), source, shapes)
     if path.exists():
         made = isolate.call("edgewise.model.load:inspect", path=str(home.used(path)))
-        return _of(model, from_json(Model, made))
-    home.trim()
-    made = isolate.call(
-        "edgewise.optimize.quantize:quantize_file",
-        timeout_s=max(limits.timeout_s, 600.0),
-        memory_bytes=limits.memory_bytes,
-        model=to_json(model),
-        shapes={name: list(shape) for name, shape in shapes.items()},
-        path=str(path),
-        vnni=vnni,
-        calibration=source,
-    )
-    return _of(model, from_json(Model, made))
-
-
-def _of(model: Model, made: Model) -> Model:
-    """The quantized file as what it is: a form of `model`, with all that is said of that."""
+    else:
+        home.trim()
+        made = isolate.call(
+            "edgewise.optimize.quantize:quantize_file",
+            timeout_s=max(limits.timeout_s, 600.0),
+            memory_bytes=limits.memory_bytes,
+            model=to_json(model),
+            shapes={name: list(shape) for name, shape in shapes.items()},
+            path=str(path),
+            vnni=not saturates(machine),
+            calibration=source,
+            given=how.given,
+        )
+    found = from_json(Model, made)
+    # The file as what it is: a form of `model`, with all that is said of that.
     return replace(
-        model, digest=made.digest, path=made.path, precision="int8", recipe=quantize.RECIPE, parent=model.digest
+        model, digest=found.digest, path=found.path, precision=how.precision, recipe=str(how), parent=model.digest
     )
+
+
+def _quantized_name(
+    model: Model, how: Quantizing, saturating: bool, source: str | None, shapes: Mapping[str, tuple[int, ...]]
+) -> str:
+    """After everything that what is in it depends on."""
+    options = "".join(f"-{value}" for value in how.given.values())
+    if how.precision == "fp16":
+        return f"{model.digest}{options}.onnx"
+    calibration = (file_digest(source) if source else "seeded") if how.calibrated else "uncalibrated"
+    sizes = hashlib.sha256(repr(sorted(shapes.items())).encode()).hexdigest()[:8]
+    return f"{model.digest}-int8-{'7' if saturating else '8'}bit-{calibration}-{sizes}{options}.onnx"
 
 
 def _conversion(model: Model, target: Target, engine: EngineFacts) -> str | None:

@@ -17,11 +17,11 @@ from ..measure import isolate
 from ..model import feeds
 from ..model.graph import fixed
 from ..optimize.apply import PASSES, options
+from ..optimize.quantizing import quantizing, unprofitable
 from . import home
 from .distill import distilling
 from .prepare import Limits, file_digest, quantized
 
-_PRECISIONS = ("int8",)
 # Statistics of a large network on thousands of images.
 _LONGEST_PASS_S = 3600.0
 _NAMES = ("quantize", "distill", *PASSES)
@@ -37,15 +37,10 @@ def parse(text: str) -> Recipe:
             raise InputError(f"unknown step {step.name!r}; {near(step.name, (*_NAMES, AS_IT_IS))}")
         if step.name in PASSES:
             options(step.name, dict(step.options))
-            continue
-        if step.name == "distill":
+        elif step.name == "distill":
             distilling(dict(step.options))
-            continue
-        for key, value in step.options:
-            if key != "precision":
-                raise InputError(f"{step.name} has no {key!r}; it has precision")
-            if value not in _PRECISIONS:
-                raise InputError(f"{key} of {step.name} is one of {', '.join(_PRECISIONS)}, found {value!r}")
+        else:
+            quantizing(dict(step.options))
     return recipe
 
 
@@ -58,6 +53,9 @@ def made(
     missed: Callable[[str], None],
 ) -> Iterator[Model]:
     """What each recipe makes of each model. One that cannot be applied is told as missed, and the others go on."""
+    doubt = unprofitable(machine) if any(_to_int8(step) for recipe in recipes for step in recipe.steps) else None
+    if doubt:
+        tell(doubt)
     for model in models:
         for recipe in recipes:
             try:
@@ -82,11 +80,11 @@ def applied(
         return model
     tell(f"{recipe} of {model.label}")
     found = model
-    eight = any(step.name == "quantize" for step in recipe.steps)
+    eight = any(map(_to_int8, recipe.steps))
     where = replace(target, precision="int8") if target and eight else target
     for step in recipe.steps:
         if step.name == "quantize":
-            found = _quantize(found, machine, limits)
+            found = _quantize(step, found, machine, limits)
         elif step.name == "distill":
             found = _distilled(step, found, model, limits)
         else:
@@ -109,10 +107,15 @@ def off(model: Model, made: Model, limits: Limits, *, exact: bool = False) -> fl
     return float(found)
 
 
-def _quantize(model: Model, machine: Machine, limits: Limits) -> Model:
-    if model.precision == "int8":
+def _to_int8(step: Step) -> bool:
+    return step.name == "quantize" and quantizing(dict(step.options)).precision == "int8"
+
+
+def _quantize(step: Step, model: Model, machine: Machine, limits: Limits) -> Model:
+    how = quantizing(dict(step.options))
+    if model.precision in ("int8", how.precision):
         raise InputError("it is quantized already")
-    return quantized(model, machine, limits)
+    return quantized(model, machine, limits, how)
 
 
 def _passed(step: Step, model: Model, limits: Limits, target: Target | None) -> Model:
