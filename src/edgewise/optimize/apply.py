@@ -13,10 +13,14 @@ from ..core.types import Model
 from ..data import arrays
 from ..model.emit import emit
 from ..model.feeds import shapes
-from ..model.graph import Array, Graph, fixed, graph
+from ..model.graph import Array, Graph, Node, fixed, graph
 from ..model.load import inspect
 from .coupling import coupled
+from .fuse import fuse
+from .layer import layers
+from .lowrank import lowrank
 from .observe import Observe, observer, opened
+from .pieces import Choice, alone
 from .prune import prune, weakest
 from .reorder import reordered
 
@@ -49,7 +53,28 @@ def _prune(found: Graph, observe: Observe | None, timed: Timed | None, *, ratio:
     return prune(found, gone)
 
 
+def _lowrank(found: Graph, observe: Observe | None, timed: Timed | None, *, cost: float | None) -> Graph:
+    known = {layer.node.name: layer for layer in layers(found)}
+
+    def seconds(node: Node, choice: Choice | None) -> float:
+        assert timed is not None
+        if node.name in known:
+            return timed(alone(found, known[node.name], choice))
+        return timed(by_itself(found, node))
+
+    return lowrank(found, observe, ratio=0.7 if cost is None else cost, cost=seconds if timed else None)
+
+
+def by_itself(found: Graph, node: Node) -> Graph:
+    """One node, with what it reads and makes."""
+    given = tuple(dict.fromkeys(name for name in node.inputs if name and name not in found.constants))
+    values = {name: found.values[name] for name in (*given, *node.outputs) if name in found.values}
+    return Graph((node,), found.constants, values, given, node.outputs[:1], found.opset)
+
+
 PASSES: Mapping[str, Pass] = {
+    "fuse": Pass(lambda found, observe, timed: fuse(found), {}, exact=True),
+    "lowrank": Pass(_lowrank, {"cost": None}, data=True),
     "prune": Pass(_prune, {"ratio": None}),
     "reorder": Pass(lambda found, observe, timed: reordered(found), {}, exact=True),
 }

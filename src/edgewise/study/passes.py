@@ -81,7 +81,8 @@ def _least_s(graph: Graph, target: Target) -> float:
         ready = build(model, Placement.single(target))
         try:
             ready.run(given)
-            taken, until = [], time.perf_counter() + _LONGEST_S
+            taken: list[float] = []
+            until = time.perf_counter() + _LONGEST_S
             while len(taken) < _RUNS and (len(taken) < 3 or time.perf_counter() < until):
                 begin = time.perf_counter()
                 ready.run(given)
