@@ -1,4 +1,4 @@
-"""Random networks, and what they answer: shared by the tests of placements that cut a model."""
+"""Random networks, and what they answer: shared by the tests of what cuts a model, and of what rewrites it."""
 
 from __future__ import annotations
 

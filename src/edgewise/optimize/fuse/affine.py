@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.types import Tensor
 from ...model.graph import Array, Node
-from .draft import Change, Draft, rule, text
+from .draft import Change, Draft, rule, stored, text
 
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div")
 _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -55,7 +55,7 @@ def _normalization(draft: Draft, node: Node) -> _Affine | None:
         return None
     with np.errstate(all="ignore"):
         scale = gamma / np.sqrt(variance + float(node.attributes.get("epsilon", 1e-5)))
-    return _Affine(node.inputs[0], scale, beta - mean * scale)
+        return _Affine(node.inputs[0], scale, beta - mean * scale)
 
 
 def _constant(draft: Draft, node: Node, axis: int) -> _Affine | None:
@@ -126,20 +126,19 @@ def _layer(
     draft: Draft, layer: Node, node: Node, weight: Array, scale: Array, bias: Array, source: str | None = None
 ) -> Change | None:
     """The layer with other weights, under the name of `node` and making what that makes."""
-    dtype = draft.constants[layer.inputs[1]].dtype
     constants: dict[str, Array] = {}
     name = layer.inputs[1]
     if not (scale == 1).all():
         name = draft.fresh(layer.inputs[1])
-        constants[name] = (weight * scale).astype(dtype)
+        constants[name] = weight * scale
     inputs = [layer.inputs[0] if source is None else source, name]
     if bias.any() or len(layer.inputs) > 2:
         given = layer.inputs[2] if len(layer.inputs) > 2 and layer.inputs[2] else f"{layer.inputs[1]}.bias"
         inputs.append(draft.fresh(given))
-        constants[inputs[-1]] = bias.astype(dtype)
-    if not all(np.isfinite(array).all() for array in constants.values()):
-        return None
-    return Change((Node(layer.name, layer.operator, tuple(inputs), node.outputs[:1], layer.attributes),), constants)
+        constants[inputs[-1]] = bias
+    kept = stored(constants, draft.constants[layer.inputs[1]].dtype)
+    made = Node(layer.name, layer.operator, tuple(inputs), node.outputs[:1], layer.attributes)
+    return None if kept is None else Change((made,), kept)
 
 
 def _bias(draft: Draft, layer: Node, count: int) -> Array | None:
@@ -171,13 +170,10 @@ def _after_sum(draft: Draft, layer: Node, node: Node, found: _Affine) -> Change 
     weight = draft.weights(product.inputs[1]) if product is not None else None
     if added is None or product is None or weight is None or weight.ndim != 2 or not draft.alone(added.source):
         return None
-    dtype = draft.constants[product.inputs[1]].dtype
     names = draft.fresh(product.inputs[1]), draft.fresh(f"{product.inputs[1]}.bias")
-    constants = {
-        names[0]: (weight * found.scale[None]).astype(dtype),
-        names[1]: (added.shift * found.scale + found.shift).astype(dtype),
-    }
-    if not all(np.isfinite(array).all() for array in constants.values()):
+    arrays = {names[0]: weight * found.scale[None], names[1]: added.shift * found.scale + found.shift}
+    constants = stored(arrays, draft.constants[product.inputs[1]].dtype)
+    if constants is None:
         return None
     between = draft.fresh(added.source)
     value = draft.values[added.source]
@@ -219,8 +215,8 @@ def forward(draft: Draft, node: Node) -> Change | None:
 
 def _ends_gate(draft: Draft, node: Node | None) -> bool:
     """Whether it is the last of an activation or normalization in pieces, which engines know only as a whole."""
-    while node is not None and any(name in draft.constants for name in node.inputs[:2]):
-        node = next((draft.maker(name, *_ARITHMETIC) for name in node.inputs[:2] if name not in draft.constants), None)
+    while node is not None and node.operator in _ARITHMETIC and any(n in draft.constants for n in node.inputs):
+        node = next((draft.maker(name, *_ARITHMETIC) for name in node.inputs if name not in draft.constants), None)
     return node is not None and node.operator in ("Mul", "Div")
 
 

@@ -249,6 +249,13 @@ def _listed(value: Any) -> Any:
     return (value.dtype.name, value.shape, value.tolist()) if isinstance(value, np.ndarray) else value
 
 
+def stored(arrays: Mapping[str, Array], dtype: np.dtype[Any]) -> dict[str, Array] | None:
+    """In the type they are kept in; None where that cannot hold them."""
+    with np.errstate(over="ignore"):
+        found = {name: array.astype(dtype) for name, array in arrays.items()}
+    return found if all(np.isfinite(array).all() for array in found.values()) else None
+
+
 def identical(a: Array, b: Array) -> bool:
     """Bit by bit."""
     if a is b:

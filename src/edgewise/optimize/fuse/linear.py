@@ -12,7 +12,7 @@ import numpy as np
 from ...core.types import Tensor
 from ...model.graph import Array, Node
 from .affine import padded
-from .draft import Change, Draft, rule, text
+from .draft import Change, Draft, rule, stored, text
 
 
 @rule("convolutions collapsed", "Conv")
@@ -47,7 +47,6 @@ def _joined(draft: Draft, first: Node, node: Node, added: Array, point: bool) ->
     before, after = draft.weights(first.inputs[1]), draft.weights(node.inputs[1])
     assert before is not None
     assert after is not None
-    dtype = draft.constants[node.inputs[1]].dtype
     # Filters of the second over channels of the first; then over those it takes.
     weight = np.moveaxis(np.tensordot(after, before, axes=(1, 0)), after.ndim - 1, 1)
     weight = weight.reshape(after.shape[0], before.shape[1], *(before.shape[2:] if point else after.shape[2:]))
@@ -60,11 +59,12 @@ def _joined(draft: Draft, first: Node, node: Node, added: Array, point: bool) ->
     kept = {name: value for name, value in window.attributes.items() if name in ("pads", "auto_pad", "dilations")}
     attributes = {**kept, "kernel_shape": list(weight.shape[2:]), "strides": steps, "group": 1}
     names = [draft.fresh(node.inputs[1])]
-    constants = {names[0]: weight.astype(dtype)}
+    arrays = {names[0]: weight}
     if bias.any():
         names.append(draft.fresh(f"{node.inputs[1]}.bias"))
-        constants[names[1]] = bias.astype(dtype)
-    if not all(np.isfinite(array).all() for array in constants.values()):
+        arrays[names[1]] = bias
+    constants = stored(arrays, draft.constants[node.inputs[1]].dtype)
+    if constants is None:
         return None
     return Change((Node(node.name, "Conv", (first.inputs[0], *names), node.outputs, attributes),), constants)
 
