@@ -48,7 +48,7 @@ def quantize(model: Model, calibration: Mapping[str, np.ndarray[Any, Any]], path
     target = Path(path)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         prepared, quantized = Path(folder) / "prepared.onnx", Path(folder) / "quantized.onnx"
-        _prepare(model, prepared)
+        prepare(model, prepared)
         quantize_static(
             str(prepared),
             str(quantized),
@@ -66,8 +66,9 @@ def quantize(model: Model, calibration: Mapping[str, np.ndarray[Any, Any]], path
     return Model(made.digest, made.path, made.inputs, made.outputs, "int8", RECIPE, model.digest, model.label)
 
 
-def _prepare(model: Model, path: Path) -> None:
-    """Fold constants and batch normalization, then raise the opset: what quantization needs, nothing engine-bound."""
+def prepare(model: Model, path: Path) -> None:
+    """Fold constants and batch normalization, then raise the opset: what quantization needs, nothing engine-bound. The
+    names of values are those that the quantized file has too."""
     import onnx
     import onnxruntime
     from onnx import version_converter

@@ -28,7 +28,7 @@ from ..model import feeds
 from ..system import affinity, meters
 from ..system.process import die_with_parent
 from .memory import Form, Slots, fill
-from .opening import opened
+from .opening import opened, settle
 
 COUNT = struct.Struct("<I")
 ANSWER = struct.Struct("<qq")
@@ -81,10 +81,8 @@ def _open(model: dict[str, Any], target: str, cores: list[int], seed: int) -> tu
     if cores:
         affinity.pin(tuple(cores))
     subject, place = from_json(Model, model), parse_target(target)
-    engine = registry.find("engines", place.engine)
-    if hasattr(engine, "environment"):
-        os.environ.update(engine.environment(place))
-    engine.version()
+    settle(place)
+    registry.find("engines", place.engine).version()
     shapes = {t.name: tuple(d for d in t.shape or () if isinstance(d, int)) for t in subject.inputs}
     noise = feeds.feeds(subject, shapes, seed)
     begin = time.perf_counter_ns()

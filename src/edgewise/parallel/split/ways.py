@@ -17,6 +17,7 @@ from ...model.graph import Graph
 from .balance import Way
 from .chains import Axis, row_edges, work_of
 from .cut import Lies, Pieces, Step, cut
+from .eight import multiplies
 from .plan import Plan, Work, plan, weights_apart
 from .rows import AXIS
 from .rules import shape_of
@@ -41,10 +42,13 @@ class Divided:
 
 
 class Ways:
-    """`axes` are those to choose from; the first is the one to begin with."""
+    """`models` has for each part what it loads where nothing is cut; `axes` are those to choose from, the first of them
+    to begin with."""
 
-    def __init__(self, model: Model, source: Source, targets: Sequence[Target], axes: Sequence[Axis]) -> None:
-        self._model, self._source, self._targets, self.axes = model, source, tuple(targets), tuple(axes)
+    def __init__(
+        self, models: Sequence[Model], source: Source, targets: Sequence[Target], axes: Sequence[Axis]
+    ) -> None:
+        self._models, self._source, self._targets, self.axes = tuple(models), source, tuple(targets), tuple(axes)
         self._plans: dict[Way, Plan] = {}
 
     def plan(self, way: Way) -> Plan:
@@ -67,8 +71,9 @@ class Ways:
         loads_ = self.loads(way)
         if way.kind == "split":
             made = self.plan(way)
-            pieces = cut(made, folder, self._source.blocks)
-            return Divided(way, pieces, tuple(self._source.targets), loads_, _notes(made))
+            pieces = cut(made, folder, self._source.blocks, self._source.eights)
+            notes = (*_notes(made), *_eight_bits(made, self._source))
+            return Divided(way, pieces, tuple(self._source.targets), loads_, notes)
         if way.kind == "single":
             parts = len(self._targets)
             edges = tuple(self._batch() * (part > way.part) for part in range(parts + 1))
@@ -77,11 +82,11 @@ class Ways:
             edges = self._samples(way)
             shown = " + ".join(str(end - begin) for begin, end in pairwise(edges))
             note = f"1 exchange: the {self._batch()} samples of a batch are divided as {shown}"
-        pieces = whole(self._model, self._source.graph, edges)
+        pieces = whole(self._models, self._source.graph, edges)
         return Divided(way, pieces, self._targets, loads_, (note,))
 
     def _batch(self) -> int:
-        shape = self._model.inputs[0].shape
+        shape = self._models[0].inputs[0].shape
         assert shape is not None and isinstance(shape[0], int)
         return shape[0]
 
@@ -89,7 +94,7 @@ class Ways:
         return row_edges(self._batch(), way.shares[0])
 
 
-def whole(model: Model, found: Graph, edges: Sequence[int]) -> Pieces:
+def whole(models: Sequence[Model], found: Graph, edges: Sequence[int]) -> Pieces:
     """The model itself on every part, each with its samples of the batch; a part may have none."""
     sizes = {name: _size(found, name) for name in (*found.inputs, *found.outputs)}
     places, bytes_ = arena.place(sizes, dict.fromkeys(sizes, (0, 0)))
@@ -101,12 +106,14 @@ def whole(model: Model, found: Graph, edges: Sequence[int]) -> Pieces:
         if (begin, end) == (0, batch):
             return Lies(name, dtype, shape, places[name])
         if not shape or shape[0] != batch:
-            raise Unsupported(f"{name!r} of {model.label} has size {shape}: its first axis is not the batch of {batch}")
+            raise Unsupported(
+                f"{name!r} of {models[0].label} has size {shape}: its first axis is not the batch of {batch}"
+            )
         each = math.prod(shape[1:]) * np.dtype(dtype).itemsize
         return Lies(name, dtype, (end - begin, *shape[1:]), places[name] + begin * each)
 
     steps = []
-    for begin, end in pairwise(edges):
+    for model, (begin, end) in zip(models, pairwise(edges), strict=True):
         if begin == end:
             steps.append((Step(),))
             continue
@@ -153,3 +160,13 @@ def _notes(made: Plan) -> tuple[str, ...]:
         f"{by_rows + by_channels} of {len(made.works)} operators are split, the others are computed by every part",
         f"{steps} of {made.steps} steps cut by rows, redundant work {100 * made.redundant:.1f} %",
     )
+
+
+def _eight_bits(made: Plan, source: Source) -> list[str]:
+    """What parts in 8 bits compute in them."""
+    nodes = [work.node for work in made.works if multiplies(work.node)]
+    return [
+        f"{target}: {sum(map(known.knows, nodes))} of {len(nodes)} convolutions and products in 8 bits"
+        for target, known in zip(source.targets, source.eights, strict=False)
+        if known is not None
+    ]
