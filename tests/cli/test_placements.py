@@ -93,6 +93,7 @@ def test_sides_of_a_comparison_may_be_placements(tiny_onnx: Path, tmp_path: Path
         ("stages(ort:cpu@1, ort:cpu:int8@1)", "the same file"),
         ("stages(ort:cpu@1=0.5, ort:cpu@1)", "share above 0"),
         ("branches(ort:cpu@1, ort:cpu@1)", "has no branches"),
+        ("split(ort:cpu@1{split=inputs}, ort:cpu:int8@1)", "exchanged in floating point"),
         ("deal(ort:cpu@1, null:cpu{fail=load})", "told to fail at load"),
         ("deal(ort:cpu@1#0, ort:cpu@1#4095)", "core 4095"),
     ],

@@ -200,6 +200,8 @@ class _Cutter:
         wanted: set[str] = set()
         kept = []
         for work in reversed(works):
+            if work.only not in (None, self._part):
+                continue
             if work.rows is not None:
                 if work.rows[self._part] is None:
                     continue
@@ -244,7 +246,7 @@ class _Cutter:
                 inputs.append(self._whole(name))
         attributes = work.rule.attributes(node.attributes, begin, end)
         self._nodes.append(replace(node, inputs=tuple(inputs), attributes=attributes))
-        self._made[node.outputs[0]] = (begin, end)
+        self._made[node.outputs[0]] = (begin, end) if work.only is None else None
 
     def _take_rows(self, work: Work) -> None:
         node, known = work.node, work.row_rule
@@ -352,7 +354,7 @@ class _Cutter:
         return f"{name} as"
 
     def _constant(self, name: str, axis: int, begin: int, end: int) -> str:
-        made = f"{name}[{begin}:{end}]"
+        made = f"{name}[{':, ' * axis}{begin}:{end}]"
         if name in self._plan.lazy:
             if made not in self._forms:
                 self._forms.add(made)

@@ -232,7 +232,9 @@ def _prepared(
     batches = {tensor.shape[0] for tensor in model.inputs if tensor.shape}
     if axis != "auto" or batches == {1} or not batches:
         axes: list[Axis] = ["auto", "channels", "rows"] if axis == "auto" else [axis]
-        return Ways(models, source_for(models, targets, folder), targets, axes), Way("split", (shares,), axis=axis)
+        return Ways(models, source_for(models, targets, folder, axis), targets, axes), Way(
+            "split", (shares,), axis=axis
+        )
     if len(batches) > 1 or not all(map(any_batch, models)):
         raise Unsupported(
             f"a batch is divided by samples, and {model.label} fixes how many there are: {sorted(map(str, batches))}",

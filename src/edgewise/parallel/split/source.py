@@ -15,6 +15,7 @@ from ...model import feeds as noise
 from ...model.emit import emit
 from ...model.graph import Graph, Node, graph, written
 from ...optimize import quantize
+from .chains import Axis
 from .eight import Eight, eight
 from .rows import blocked
 
@@ -65,10 +66,18 @@ def forms(models: Sequence[Model], targets: Sequence[Target]) -> tuple[Model, Mo
     return found[0], found[1]
 
 
-def source_for(models: Sequence[Model], targets: Sequence[Target], folder: Path) -> Source:
-    """Of one file as ever. Of two, the float graph is cut as the quantizer found it, and parts in 8 bits take from the
-    other file what they need."""
+def source_for(models: Sequence[Model], targets: Sequence[Target], folder: Path, axis: Axis = "auto") -> Source:
+    """Of one file as it is or as the engine has it; of two the float graph, as the quantizer found it: parts in
+    8 bits take from the other file what they need."""
     model, quantized = forms(models, targets)
+    if axis == "inputs":
+        # Weights in blocks are cut along their first axis only, and an activation fused into a share of a sum is wrong.
+        if quantized is not None or model.precision == "int8":
+            raise Unsupported(
+                f"shares of a sum are exchanged in floating point, and {model.label} would be computed in 8 bits",
+                "leave out split=inputs",
+            )
+        return Source(graph(model), list(targets))
     if quantized is None:
         return source_of(model, targets, folder)
     path = folder / "prepared.onnx"

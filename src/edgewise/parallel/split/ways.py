@@ -141,6 +141,8 @@ def loads(made: Plan) -> tuple[tuple[float, ...], ...]:
 
 
 def _share(made: Plan, work: Work, part: int) -> float:
+    if work.only not in (None, part):
+        return 0.0
     shape = shape_of(made.graph, work.node.outputs[0])
     if work.rows is not None:
         rows = work.rows[part]
@@ -153,12 +155,17 @@ def _share(made: Plan, work: Work, part: int) -> float:
 
 def _notes(made: Plan) -> tuple[str, ...]:
     by_rows = sum(work.rows is not None for work in made.works)
-    by_channels = sum(work.edges is not None for work in made.works)
+    by_channels = sum(work.edges is not None and work.only is None for work in made.works)
     steps = len({work.step for work in made.works if work.rows is not None})
+    # What is summed up stands there as the sum, and as each part's share of it.
+    operators = sum(work.only is None for work in made.works)
+    split = by_rows + by_channels + made.sums
+    sums = [] if not made.sums else [f"{made.sums} of them by input channels, and added up by every part"]
     return (
         f"{made.steps} exchanges",
-        f"{by_rows + by_channels} of {len(made.works)} operators are split, the others are computed by every part",
+        f"{split} of {operators} operators are split, the others are computed by every part",
         f"{steps} of {made.steps} steps cut by rows, redundant work {100 * made.redundant:.1f} %",
+        *sums,
     )
 
 
