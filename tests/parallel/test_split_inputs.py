@@ -33,16 +33,19 @@ def agree(answers: list[dict[str, Any]], expected: dict[str, Any]) -> None:
             np.testing.assert_allclose(answer[name], array, rtol=1e-4, atol=1e-4 * max(1e-3, np.abs(array).max()))
 
 
-@pytest.mark.parametrize("seed", range(16))
-def test_random_networks_by_input_channels(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("optimized", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_random_networks_by_input_channels(tmp_path: Path, seed: int, optimized: bool) -> None:
     model = Network(seed + 200).save(tmp_path / "m.onnx", layers=8)
     random = np.random.default_rng(seed)
     parts = int(random.choice([2, 2, 3]))
     shares = [list(random.uniform(0.1, 1.0, parts)) for _ in range(int(random.choice([1, 4])))]
-    feeds, answers = in_turn(model, ORT, shares, tmp_path, False, "inputs")
+    feeds, answers = in_turn(model, ORT, shares, tmp_path, optimized, "inputs")
     agree(answers, whole(model, feeds))
 
 
+# Activations that engines fuse into a convolution, with settings of their own.
+SETTINGS: dict[str, Any] = {"LeakyRelu": {"alpha": 0.3}, "HardSigmoid": {"alpha": 0.3, "beta": 0.4}, "Clip": {}}
 WINDOWS = st.fixed_dictionaries(
     {
         "kernel": st.integers(1, 5),
@@ -51,10 +54,11 @@ WINDOWS = st.fixed_dictionaries(
         "pads": st.tuples(*[st.integers(0, 2)] * 4),
         "automatic": st.sampled_from(["NOTSET", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]),
         "bias": st.booleans(),
-        "behind": st.sampled_from(["", "Relu", "HardSwish", "BatchNormalization"]),
+        "behind": st.sampled_from(["", "Relu", *SETTINGS, "HardSwish", "Sigmoid", "Tanh", "BatchNormalization"]),
         "residual": st.booleans(),
         "channels": st.sampled_from([16, 24, 32, 48, 80]),
         "shares": st.lists(st.floats(0.05, 1.0), min_size=2, max_size=3),
+        "optimized": st.booleans(),
     }
 )
 
@@ -91,7 +95,13 @@ def windowed(path: Path, asked: dict[str, Any]) -> Model:
     if asked["behind"]:
         norms = [weight(each, 32) for each in ("scale", "shift", "mean", "variance")]
         more = norms if asked["behind"] == "BatchNormalization" else []
-        nodes.append(helper.make_node(asked["behind"], ["y", *more], ["z"], name="behind"))
+        if asked["behind"] == "Clip":
+            weights.extend(
+                numpy_helper.from_array(np.array(to, np.float32), each) for each, to in (("lo", -0.2), ("hi", 0.5))
+            )
+            more = ["lo", "hi"]
+        set_to = SETTINGS.get(asked["behind"], {})
+        nodes.append(helper.make_node(asked["behind"], ["y", *more], ["z"], name="behind", **set_to))
         name = "z"
     if asked["residual"]:
         # The same windows over the same values: something of the same size that was cut otherwise.
@@ -114,11 +124,11 @@ def windowed(path: Path, asked: dict[str, Any]) -> Model:
 
 
 @given(WINDOWS)
-@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=60, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_any_window_and_what_follows(tmp_path_factory: pytest.TempPathFactory, asked: dict[str, Any]) -> None:
     folder = tmp_path_factory.mktemp("inputs")
     model = windowed(folder / "m.onnx", asked)
-    feeds, answers = in_turn(model, ORT, [asked["shares"]], folder, False, "inputs")
+    feeds, answers = in_turn(model, ORT, [asked["shares"]], folder, asked["optimized"], "inputs")
     agree(answers, whole(model, feeds))
 
 

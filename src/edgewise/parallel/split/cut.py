@@ -236,7 +236,8 @@ class _Cutter:
             if not name:
                 inputs.append("")
             elif isinstance(take, Cut):
-                inputs.append(self._constant(name, take.axis, begin, end))
+                block = self._memory.block(node.inputs[0]) if take.blocked else 1
+                inputs.append(self._constant(name, take.axis, begin, end, block))
             elif isinstance(take, Sized):
                 inputs.append(self._sized(name, end - begin))
             elif isinstance(take, Own):
@@ -353,7 +354,7 @@ class _Cutter:
         self._constants[f"{name} as"] = np.array(numbers, np.int64)
         return f"{name} as"
 
-    def _constant(self, name: str, axis: int, begin: int, end: int) -> str:
+    def _constant(self, name: str, axis: int, begin: int, end: int, block: int = 1) -> str:
         made = f"{name}[{':, ' * axis}{begin}:{end}]"
         if name in self._plan.lazy:
             if made not in self._forms:
@@ -361,7 +362,12 @@ class _Cutter:
                 self._weights(self._plan.lazy[name], made, axis, begin, end)
             return made
         array = self._plan.graph.constants[name]
-        self._constants[made] = array[(slice(None),) * axis + (slice(begin, end),)]
+        if block > 1:
+            apart = array.reshape(array.shape[0] // block, array.shape[1] // block, -1)
+            mine = apart[:, begin // block : end // block]
+            self._constants[made] = mine.reshape(array.shape[0], end - begin, *array.shape[2:])
+        else:
+            self._constants[made] = array[(slice(None),) * axis + (slice(begin, end),)]
         self._slices[made] = Slice(name, axis, begin, end)
         return made
 

@@ -23,7 +23,7 @@ from ...model.graph import Graph, Node
 from .chains import Axis, Chain, Chains, Prefers, early
 from .rows import RowRule, Rows, row_rule
 from .rules import CONVOLUTIONS, Own, Rule, Whole, aliases, rule, shape_of
-from .sums import partial_rule, summands, summed
+from .sums import summed
 
 # Channels that stay together: engines compute blocks of 8 or 16, and a part of a block costs as much as all of it.
 BLOCK = 16
@@ -182,22 +182,24 @@ class _Planner:
         value = self.values.get(node.inputs[0]) if node.inputs else None
         if value is None or value.edges is None or node.inputs[0] in self.lazy:
             return False
-        known = partial_rule(node, self.graph)
-        if known is None or sum(begin < end for begin, end in pairwise(value.edges)) < 2:
+        found = summed(node, self.graph, value.edges)
+        if found is None:
             return False
-        shares = summands(node, known, value.edges)
-        for part, (share, rule_) in shares.items():
-            self.works.append(Work(share, value.step, value.edges, rule_, only=part))
+        shares = [share for share, _ in found.shares.values()]
+        names = [name for each in (*shares, *found.after) for name in each.outputs]
+        tensor = self.graph.values[node.outputs[0]]
+        self.graph = replace(
+            self.graph,
+            values={**self.graph.values, **{name: replace(tensor, name=name) for name in names}},
+            constants={**self.graph.constants, **found.constants},
+        )
+        for part, (share, known) in found.shares.items():
+            self.works.append(Work(share, value.step, value.edges, known, only=part))
             self.values[share.outputs[0]] = Value(value.step, shared=True)
-            self._size(share.outputs[0], like=node.outputs[0])
-        whole = summed(node, shares)
-        self._everybody(whole)
-        self.instead[node.name] = [*(share for share, _ in shares.values()), whole]
+        for each in found.after:
+            self._everybody(each)
+        self.instead[node.name] = [*shares, *found.after]
         return True
-
-    def _size(self, name: str, like: str) -> None:
-        tensor = replace(self.graph.values[like], name=name)
-        self.graph = replace(self.graph, values={**self.graph.values, name: tensor})
 
     def _together(self, node: Node, known: Rule | None) -> bool:
         """What everybody has, everybody goes on with, as long as that is cheap: cut, it would have to be exchanged."""

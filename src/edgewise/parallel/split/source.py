@@ -70,14 +70,11 @@ def source_for(models: Sequence[Model], targets: Sequence[Target], folder: Path,
     """Of one file as it is or as the engine has it; of two the float graph, as the quantizer found it: parts in
     8 bits take from the other file what they need."""
     model, quantized = forms(models, targets)
-    if axis == "inputs":
-        # Weights in blocks are cut along their first axis only, and an activation fused into a share of a sum is wrong.
-        if quantized is not None or model.precision == "int8":
-            raise Unsupported(
-                f"shares of a sum are exchanged in floating point, and {model.label} would be computed in 8 bits",
-                "leave out split=inputs",
-            )
-        return Source(graph(model), list(targets))
+    if axis == "inputs" and (quantized is not None or model.precision == "int8"):
+        raise Unsupported(
+            f"shares of a sum are exchanged in floating point, and {model.label} would be computed in 8 bits",
+            "leave out split=inputs",
+        )
     if quantized is None:
         return source_of(model, targets, folder)
     path = folder / "prepared.onnx"

@@ -164,8 +164,8 @@ def _notes(made: Plan) -> tuple[str, ...]:
     return (
         f"{made.steps} exchanges",
         f"{split} of {operators} operators are split, the others are computed by every part",
-        f"{steps} of {made.steps} steps cut by rows, redundant work {100 * made.redundant:.1f} %",
         *sums,
+        f"{steps} of {made.steps} steps cut by rows, redundant work {100 * made.redundant:.1f} %",
     )
 
 
