@@ -13,15 +13,18 @@ from split_networks import ORT, in_turn
 
 from edgewise.core.errors import Unsupported
 from edgewise.core.records import to_json
-from edgewise.core.text import parse_placement
+from edgewise.core.text import parse_placement, parse_target
 from edgewise.core.types import Model
 from edgewise.model.graph import graph
 from edgewise.model.load import inspect
 from edgewise.optimize.quantize import quantize_file
+from edgewise.parallel.split.balance import Way
 from edgewise.parallel.split.executable import Split
 from edgewise.parallel.split.plan import plan
 from edgewise.parallel.split.rewrite import write
-from edgewise.parallel.split.ways import loads
+from edgewise.parallel.split.search import candidates
+from edgewise.parallel.split.source import Source
+from edgewise.parallel.split.ways import Ways, loads
 from networks import Network, whole
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -193,9 +196,24 @@ def test_processes_answer_like_the_whole(tmp_path: Path) -> None:
         split.close()
 
 
-def test_nobody_chooses_it_who_was_not_told_to(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("exchange_ns", "tried"), [(1_000, False), (10_000, False), (1_000_000, True)])
+def test_it_is_tried_only_where_waiting_costs_more_than_adding_up(
+    tmp_path: Path, exchange_ns: float, tried: bool
+) -> None:
+    model, targets = row(tmp_path / "m.onnx", 8, 64), [parse_target(ORT)] * 2
+    ways = Ways([model] * 2, Source(graph(model), targets), targets, ["channels", "inputs"])
+    now = Way("split", ((0.5, 0.5),), axis="channels")
+    # Fifty multiplications in a nanosecond.
+    busy = [[work / 50 for work in step] for step in ways.loads(now)]
+    frame_ns = sum(map(max, busy)) + exchange_ns * len(busy)
+    found = candidates(ways, now, busy, frame_ns)
+    assert any(way.axis == "inputs" for way in found) == tried
+
+
+def test_eight_bits_never_try_it(tmp_path: Path) -> None:
     model = row(tmp_path / "m.onnx", 3)
-    split = Split([(model, ())] * 2, parse_placement(f"split({ORT}=0.5, {ORT}=0.5)"))
+    made = quantize_file(model=to_json(model), shapes={"x": [1, 3, 12, 12]}, path=str(tmp_path / "q.onnx"), vnni=True)
+    split = Split([(model, ()), (inspect(made.path), ())], parse_placement(f"split({ORT}=0.5, ort:cpu:int8@1=0.5)"))
     try:
         assert split._ways.axes == ("auto", "channels", "rows")
     finally:

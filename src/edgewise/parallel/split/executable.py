@@ -232,6 +232,8 @@ def _prepared(
     batches = {tensor.shape[0] for tensor in model.inputs if tensor.shape}
     if axis != "auto" or batches == {1} or not batches:
         axes: list[Axis] = ["auto", "channels", "rows"] if axis == "auto" else [axis]
+        if axis == "auto" and not any(each.precision == "int8" for each in models):
+            axes.append("inputs")
         return Ways(models, source_for(models, targets, folder, axis), targets, axes), Way(
             "split", (shares,), axis=axis
         )

@@ -23,6 +23,10 @@ from .rows import AXIS
 from .rules import shape_of
 from .source import Source
 
+# What an element takes that is added up or bent, in multiplications of a convolution: an eighth of a nanosecond, in
+# which a core with AVX-512 does some seven of them.
+_MOVED = 8.0
+
 
 @dataclass(frozen=True, slots=True)
 class Divided:
@@ -132,9 +136,13 @@ def _size(found: Graph, name: str) -> int:
 
 
 def loads(made: Plan) -> tuple[tuple[float, ...], ...]:
+    """Work by step and part. What is only moved and added counts where everybody does it because of sums: those are to
+    be weighed against the exchanges they spare."""
     found = [[0.0] * made.parts for _ in range(made.steps)]
     for work in made.works:
         whole_ = work_of(work.node, made.graph)
+        if made.sums and work.edges is None and not multiplies(work.node):
+            whole_ *= _MOVED
         for part in range(made.parts):
             found[work.step][part] += whole_ * _share(made, work, part)
     return tuple(map(tuple, found))
