@@ -47,6 +47,15 @@ def test_one_inference_is_split_and_right(tiny_onnx: Path, tmp_path: Path) -> No
     assert any("operators are split" in note for note in start["ran"]["notes"])
 
 
+def test_parts_of_a_split_have_precisions_of_their_own(tiny_onnx: Path, tmp_path: Path) -> None:
+    found = bench(tiny_onnx, tmp_path / "lab.db", "split(ort:cpu@1=0.5, ort:cpu:int8@1=0.5)")
+    (start,) = found["results"][0]["starts"]
+    names = [column["name"] for column in found["section"]["columns"]]
+    assert 1e-5 < found["section"]["rows"][0][names.index("error")] < 0.1
+    assert any("in 8 bits" in note for note in start["ran"]["notes"])
+    assert "disagrees" not in json.dumps(found["section"]["findings"])
+
+
 def test_a_model_is_cut_into_stages_and_right(tiny_onnx: Path, tmp_path: Path) -> None:
     found = bench(tiny_onnx, tmp_path / "lab.db", "stages(ort:cpu@1, ort:cpu@1)")
     (result,) = found["results"]
@@ -84,7 +93,7 @@ def test_sides_of_a_comparison_may_be_placements(tiny_onnx: Path, tmp_path: Path
         ("stages(ort:cpu@1, ort:cpu:int8@1)", "the same file"),
         ("stages(ort:cpu@1=0.5, ort:cpu@1)", "share above 0"),
         ("branches(ort:cpu@1, ort:cpu@1)", "has no branches"),
-        ("split(ort:cpu@1, ort:cpu:int8@1)", "the same file"),
+        ("split(ort:cpu@1{split=inputs}, ort:cpu:int8@1)", "exchanged in floating point"),
         ("deal(ort:cpu@1, null:cpu{fail=load})", "told to fail at load"),
         ("deal(ort:cpu@1#0, ort:cpu@1#4095)", "core 4095"),
     ],

@@ -49,3 +49,14 @@ def test_a_split_says_what_cutting_the_graph_adds_and_who_runs_that(tiny_onnx: P
     # As one file it is the same model still.
     whole = [each for each in found["supports"] if each["label"].endswith("| split") and "ort" in each["placement"]]
     assert whole[0]["error"] < 1e-5
+
+
+def test_how_a_split_cuts_is_not_asked_of_engines(tiny_onnx: Path) -> None:
+    done = edgewise("support", str(tiny_onnx), "--on", "split(ort:cpu{split=inputs}, ort:cpu)", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    (added,) = found["added"]
+    rows = {row[0]: row for row in added["rows"]}
+    assert rows["Conv"][3] > 0
+    whole = [each for each in found["supports"] if each["label"].endswith("| split")]
+    assert [each["error"] < 1e-5 for each in whole] == [True]

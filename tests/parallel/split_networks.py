@@ -16,28 +16,33 @@ from edgewise.parallel.split.chains import early
 from edgewise.parallel.split.cut import cut
 from edgewise.parallel.split.plan import plan
 from edgewise.parallel.split.run import Part
-from edgewise.parallel.split.source import Source, source_of
+from edgewise.parallel.split.source import Source, source_for
 
 ORT = "ort:cpu:fp32@1"
 
 
 def in_turn(
     model: Model,
-    target: str,
+    target: str | Sequence[str],
     shares: Sequence[Sequence[float]],
     folder: Path,
     optimized: bool,
     axis: Any = "channels",
     prefers: Any = early,
+    models: Sequence[Model] = (),
 ) -> Any:
-    """All parts in this process, step by step: the same pieces, without the clock."""
-    targets = [parse_target(target)] * len(shares[0])
-    found = source_of(model, targets, folder) if optimized else Source(graph(model), targets)
+    """All parts in this process, step by step: the same pieces, without the clock. `models` are those of the parts,
+    where they differ."""
+    count = len(shares[0])
+    targets = [parse_target(each) for each in ([target] * count if isinstance(target, str) else target)]
+    models = models or [model] * count
+    found = source_for(models, targets, folder) if optimized else Source(graph(model), targets)
     targets, made = found.targets, plan(found.graph, shares, axis, prefers)
-    pieces = cut(made, folder, found.blocks)
+    pieces = cut(made, folder, found.blocks, found.eights)
     memory = bytearray(pieces.shared_bytes)
     parts = [
-        Part(steps, t, model, memory, pieces.private_bytes) for steps, t in zip(pieces.steps, targets, strict=True)
+        Part(steps, t, m, memory, pieces.private_bytes)
+        for steps, t, m in zip(pieces.steps, targets, models, strict=True)
     ]
     feeds = {t.name: np.random.default_rng(1).standard_normal(t.shape).astype(np.float32) for t in model.inputs}
 

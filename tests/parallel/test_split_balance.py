@@ -138,7 +138,7 @@ def ways(tmp_path: Path) -> Ways:
         y = network.conv(y, 192)
     model = network.saved(tmp_path / "m.onnx", 16, y)
     targets = [parse_target(ORT)] * 2
-    return Ways(model, Source(graph(model), targets), targets, ["auto"])
+    return Ways([model] * 2, Source(graph(model), targets), targets, ["auto"])
 
 
 # Work per ns by which a frame of the network above takes some 50 ms alone.

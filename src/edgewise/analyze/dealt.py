@@ -54,7 +54,7 @@ def _frames(measurement: Measurement) -> list[int]:
 def _alone(evidence: Evidence, measurement: Measurement) -> list[Figures | None]:
     """Each of its targets by itself, as the same batch of the same model was measured on the same machine."""
     found: list[Figures | None] = []
-    for target in measurement.task.placement.targets:
+    for target in measurement.task.placement.alone:
         those = [
             m
             for m in evidence.measurements
@@ -81,7 +81,7 @@ def _rows(evidence: Evidence, measurement: Measurement) -> Iterator[tuple[object
     )
     staged = measurement.task.placement.kind == "stages"
     total = sum(frames) or 1
-    for target, count, single in zip(measurement.task.placement.targets, frames, alone, strict=True):
+    for target, count, single in zip(measurement.task.placement.alone, frames, alone, strict=True):
         rate = whole.per_s * count / total
         by_itself = single.per_s if single else None
         if staged:

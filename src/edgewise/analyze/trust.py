@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from ..core import stats
-from ..core.types import Finding, Level, Measurement, Scalar, Scenario
+from ..core.types import Finding, Level, Measurement, Placement, Scalar, Scenario
 from ._figures import Figures, figures, sampled
 
 # Other processes taking more than this share of the machine is the commonest reason for a wrong number.
@@ -37,9 +37,14 @@ def load(scenario: Scenario) -> str:
     return "" if told == "single" else f", {told}"
 
 
+def coarsest(placement: Placement) -> str:
+    """The precision that explains the most error, of those a placement computes in."""
+    return max((target.precision or "fp32" for target in placement.targets), key=EXPLAINED_ERROR.__getitem__)
+
+
 def wrong(measurement: Measurement) -> bool:
     """Whether the answers are not the model's: more error than rounding explains in fp32, overflow in any precision."""
-    precision = measurement.task.placement.parts[0].target.precision or "fp32"
+    precision = coarsest(measurement.task.placement)
     found = [start.agreement.error for start in measurement.starts if start.agreement]
     return any(math.isinf(error) or (precision == "fp32" and error > EXPLAINED_ERROR["fp32"]) for error in found)
 
@@ -114,7 +119,7 @@ def _answer(measurement: Measurement, found: Found) -> Iterator[Finding]:
     for note in start.ran.notes:
         if note.startswith("emulated"):
             yield found("emulated", "caution", device=note)
-    precision = target.precision or "fp32"
+    precision = coarsest(measurement.task.placement)
     if start.agreement is None:
         yield found("not_compared", "note")
         return

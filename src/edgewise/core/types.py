@@ -20,6 +20,8 @@ PLACEMENT_KINDS = ("single", "deal", "split", "stages", "branches")
 STREAMS = ("deal", "stages")
 # Placements that cut a graph between its operators; every part is a model of its own.
 PIECEWISE = ("stages", "branches")
+# Options of a placement as a whole: they stand with its first target, and no engine knows them.
+PLACEMENT_OPTIONS = ("split", "workers")
 SCENARIO_KINDS = ("single", "concurrent", "server", "offline")
 CONTENTION_KINDS = ("compute", "memory", "cache")
 INPUT_KINDS = ("noise", "white")
@@ -194,6 +196,14 @@ class Placement:
     @property
     def targets(self) -> tuple[Target, ...]:
         return tuple(part.target for part in self.parts)
+
+    @property
+    def alone(self) -> tuple[Target, ...]:
+        """Its targets, each as it would be asked for by itself."""
+        return tuple(
+            replace(target, options=tuple(pair for pair in target.options if pair[0] not in PLACEMENT_OPTIONS))
+            for target in self.targets
+        )
 
     def __str__(self) -> str:
         from .text import placement_text

@@ -28,6 +28,7 @@ class Bench:
         self._executables: list[Executable] = []
         self._stream: Iterator[Delivered] | None = None
         self._seen_ns: int | None = None
+        self._targets = 0
 
     def call(self, function: str, keywords: Mapping[str, Any]) -> Any:
         """Any function of edgewise, in isolation."""
@@ -54,7 +55,7 @@ class Bench:
         if cores:
             affinity.pin(tuple(cores))
         subject, place, load = from_json(Model, model), parse_placement(placement), parse_scenario(scenario)
-        self._surroundings = Surroundings()
+        self._surroundings, self._targets = Surroundings(), len(place.targets)
         shapes = {t.name: tuple(d for d in t.shape or () if isinstance(d, int)) for t in subject.inputs}
         self._feeds = feeds.feeds(subject, shapes, load.seed, load.input)
         if place.kind == "single":
@@ -157,7 +158,7 @@ class Bench:
             # The stream goes on without it; a measurement of what was asked for does not.
             raise error
         # Where all work on every frame, nobody has a share.
-        shares = () if EVERYBODY in done else tuple(done.get(who, 0) for who in range(len(executable.pids)))
+        shares = () if EVERYBODY in done else tuple(done.get(who, 0) for who in range(self._targets))
         round = Round(start, warmup, started, end - begin, tuple(samples), shares=shares)
         return to_json(self._surroundings.end(round))
 

@@ -61,7 +61,7 @@ def quantize(
         if options.precision == "fp16":
             _halve(model, quantized)
         else:
-            _prepare(model, prepared)
+            prepare(model, prepared)
             _to_int8(model, prepared, quantized, calibration, vnni, options)
         quantized.replace(target)
     made = inspect(path)
@@ -117,8 +117,9 @@ def _halve(model: Model, path: Path) -> None:
     ir.save(made, str(path))
 
 
-def _prepare(model: Model, path: Path) -> None:
-    """Fold constants and batch normalization, then raise the opset: what quantization needs, nothing engine-bound."""
+def prepare(model: Model, path: Path) -> None:
+    """Fold constants and batch normalization, then raise the opset: what quantization needs, nothing engine-bound. The
+    names of values are those that the quantized file has too."""
     import onnx
     import onnxruntime
     from onnx import version_converter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -9,6 +10,13 @@ from .. import engines
 from ..core import registry
 from ..core.protocols import Executable
 from ..core.types import Model, Target
+
+
+def settle(target: Target) -> None:
+    """What an engine reads from the environment when its library is imported: to be set before that."""
+    engine = registry.find("engines", target.engine)
+    if hasattr(engine, "environment"):
+        os.environ.update(engine.environment(target))
 
 
 def opened(model: Model, target: Target) -> Executable:

@@ -23,12 +23,12 @@ from ..core.errors import describe
 from ..core.protocols import Array, Executable, Reports
 from ..core.records import from_json, to_json
 from ..core.text import parse_target
-from ..core.types import Model
+from ..core.types import Model, Target
 from ..model import feeds
 from ..system import affinity, meters
 from ..system.process import die_with_parent
 from .memory import Form, Slots, fill
-from .opening import opened
+from .opening import opened, settle
 
 COUNT = struct.Struct("<I")
 ANSWER = struct.Struct("<qq")
@@ -50,24 +50,43 @@ def serve(attach: Attach) -> None:
     parent, read_fd, write_fd, *memory_fds = map(int, sys.argv[1:])
     die_with_parent(parent)
     with open(read_fd, "rb", closefd=False) as requests:
-        doing = "open"
-        try:
-            executable, said = _open(**json.loads(requests.readline()))
-            say(write_fd, said)
-            doing = "attach"
-            runs = attach(executable, *memory_fds, **json.loads(requests.readline()))
-            say(write_fd, {})
-            doing = "run"
-            # Nothing but runs from here on: the cycle collector would only add its pauses.
-            gc.collect()
-            gc.disable()
-            _work(runs, requests, write_fd)
-        except Exception as error:  # noqa: BLE001 - whatever an engine raises is told to the parent
-            if doing == "run":
-                os.write(write_fd, ANSWER.pack(FAILED, 0))
-            say(write_fd, describe(error, doing))
-            os._exit(1)
-    os._exit(0)
+        well = answer(requests, write_fd, lambda *made, **said: attach(*made, *memory_fds, **said), affinity.pin, _calm)
+    os._exit(0 if well else 1)
+
+
+def _calm() -> None:
+    """Nothing but runs from here on: the cycle collector would only add its pauses."""
+    gc.collect()
+    gc.disable()
+
+
+def answer(
+    requests: BinaryIO,
+    write_fd: int,
+    attach: Attach,
+    pin: Callable[[tuple[int, ...]], None],
+    begin: Callable[[], None],
+) -> bool:
+    """All that is asked, from the model to the last slot; whether nothing went wrong."""
+    doing = "open"
+    try:
+        asked = json.loads(requests.readline())
+        if asked["cores"]:
+            pin(tuple(asked["cores"]))
+        executable, said = _open(from_json(Model, asked["model"]), parse_target(asked["target"]), asked["seed"])
+        say(write_fd, said)
+        doing = "attach"
+        runs = attach(executable, **json.loads(requests.readline()))
+        say(write_fd, {})
+        doing = "run"
+        begin()
+        _work(runs, requests, write_fd)
+    except Exception as error:  # noqa: BLE001 - whatever an engine raises is told to the parent
+        if doing == "run":
+            os.write(write_fd, ANSWER.pack(FAILED, 0))
+        say(write_fd, describe(error, doing))
+        return False
+    return True
 
 
 def say(fd: int, message: dict[str, Any]) -> None:
@@ -76,15 +95,10 @@ def say(fd: int, message: dict[str, Any]) -> None:
         data = data[os.write(fd, data) :]
 
 
-def _open(model: dict[str, Any], target: str, cores: list[int], seed: int) -> tuple[Executable, dict[str, Any]]:
+def _open(subject: Model, place: Target, seed: int) -> tuple[Executable, dict[str, Any]]:
     """Load and run once, on seeded noise: what comes out tells the form of the outputs."""
-    if cores:
-        affinity.pin(tuple(cores))
-    subject, place = from_json(Model, model), parse_target(target)
-    engine = registry.find("engines", place.engine)
-    if hasattr(engine, "environment"):
-        os.environ.update(engine.environment(place))
-    engine.version()
+    settle(place)
+    registry.find("engines", place.engine).version()
     shapes = {t.name: tuple(d for d in t.shape or () if isinstance(d, int)) for t in subject.inputs}
     noise = feeds.feeds(subject, shapes, seed)
     begin = time.perf_counter_ns()

@@ -24,31 +24,16 @@ _TAIL_BYTES = 4000
 _FAREWELL_S = 2.0
 
 
-class Child:
-    """A Python module in a process of its own that takes numbers and lines of JSON, and answers with such. In this
-    process's group, so that who pauses or ends this one pauses or ends all of it.
+class Talk:
+    """With somebody who takes numbers and lines of JSON, and answers with such. `what` it is that talks there."""
 
-    Its arguments are this process's number, the descriptors it reads and writes, and those handed on.
-    """
-
-    def __init__(self, module: str, what: str, handed: Sequence[int]) -> None:
-        self.what = what
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-        theirs_read, self._write_fd = os.pipe()
-        self.answers_fd, theirs_write = os.pipe()
-        theirs = (theirs_read, theirs_write, *handed)
-        command = [sys.executable, "-P", "-m", module, str(os.getpid()), *map(str, theirs)]
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=self._stderr,
-            stderr=self._stderr,
-            pass_fds=theirs,
-            env=os.environ | {"PYTHONFAULTHANDLER": "1"},
-        )
-        os.close(theirs_read)
-        os.close(theirs_write)
+    def __init__(self, what: str, write_fd: int, answers_fd: int) -> None:
+        self.what, self._write_fd, self.answers_fd = what, write_fd, answers_fd
         self._buffer = bytearray()
+
+    def died(self) -> EdgewiseError:
+        """Why nobody answers any more."""
+        raise NotImplementedError
 
     def send(self, data: bytes) -> None:
         try:
@@ -81,6 +66,44 @@ class Child:
         error.message = f"{self.what}: {error.message}"
         return error
 
+    def _last_words(self) -> dict[str, Any] | None:
+        while select.select([self.answers_fd], [], [], 0)[0] and (data := os.read(self.answers_fd, 1 << 16)):
+            self._buffer += data
+        for line in reversed(self._buffer.split(b"\n")):
+            # What it answered in numbers may stand before it.
+            begin = line.find(b'{"error"')
+            if begin >= 0:
+                with suppress(ValueError):
+                    said: dict[str, Any] = json.loads(line[begin:])
+                    return said
+        return None
+
+
+class Child(Talk):
+    """A Python module in a process of its own. In this process's group, so that who pauses or ends this one pauses or
+    ends all of it.
+
+    Its arguments are this process's number, the descriptors it reads and writes, and those handed on.
+    """
+
+    def __init__(self, module: str, what: str, handed: Sequence[int]) -> None:
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        theirs_read, write_fd = os.pipe()
+        answers_fd, theirs_write = os.pipe()
+        super().__init__(what, write_fd, answers_fd)
+        theirs = (theirs_read, theirs_write, *handed)
+        command = [sys.executable, "-P", "-m", module, str(os.getpid()), *map(str, theirs)]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self._stderr,
+            stderr=self._stderr,
+            pass_fds=theirs,
+            env=os.environ | {"PYTHONFAULTHANDLER": "1"},
+        )
+        os.close(theirs_read)
+        os.close(theirs_write)
+
     def died(self) -> EdgewiseError:
         """Why it is gone: what it said last, or how it ended."""
         said = self._last_words()
@@ -97,18 +120,6 @@ class Child:
         tail = self._stderr.read().decode(errors="replace").strip()
         return WorkerCrashed(f"the process of {self.what} {how}", signal=-code if code < 0 else None, stderr=tail)
 
-    def _last_words(self) -> dict[str, Any] | None:
-        while select.select([self.answers_fd], [], [], 0)[0] and (data := os.read(self.answers_fd, 1 << 16)):
-            self._buffer += data
-        for line in reversed(self._buffer.split(b"\n")):
-            # What it answered in numbers may stand before it.
-            begin = line.find(b'{"error"')
-            if begin >= 0:
-                with suppress(ValueError):
-                    said: dict[str, Any] = json.loads(line[begin:])
-                    return said
-        return None
-
     def close(self) -> None:
         """Closing its pipe is how it is told to leave; one that does not is ended."""
         for fd in (self._write_fd, self.answers_fd):
@@ -121,18 +132,8 @@ class Child:
         self._stderr.close()
 
 
-class PartProcess(Child):
-    """Begun when it is made; `opened` waits until it has loaded."""
-
-    module = "edgewise.parallel.part"
-
-    def __init__(
-        self, model: Model, target: Target, handed: Sequence[int], cores: Sequence[int] = (), seed: int = 0
-    ) -> None:
-        super().__init__(self.module, str(target), handed)
-        self.target = target
-        # Its cores go with the target: `#0+1` names them.
-        self.tell({"model": to_json(model), "target": str(target), "cores": list(cores or target.cores), "seed": seed})
+class Worker(Talk):
+    """Who has a model of its own and works on slots; `opened` waits until it has loaded."""
 
     def opened(self, timeout_s: float) -> None:
         said = self.line(timeout_s)
@@ -168,3 +169,20 @@ class PartProcess(Child):
                 found.append((begin, end))
             del self._buffer[:whole]
         return found
+
+
+class PartProcess(Worker, Child):
+    """Begun when it is made."""
+
+    module = "edgewise.parallel.part"
+
+    def __init__(
+        self, model: Model, target: Target, handed: Sequence[int], cores: Sequence[int] = (), seed: int = 0
+    ) -> None:
+        super().__init__(self.module, str(target), handed)
+        self.target = target
+        # Its cores go with the target: `#0+1` names them.
+        self.tell({"model": to_json(model), "target": str(target), "cores": list(cores or target.cores), "seed": seed})
+
+    def kill(self) -> None:
+        self.process.kill()

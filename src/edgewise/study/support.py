@@ -53,7 +53,7 @@ def support_of_cut(
             f"a {placement.kind} writes nothing into a model: ask about its targets",
             " ".join(f"--on '{target}'" for target in placement.targets),
         )
-    targets = list(dict.fromkeys(replace(target, cores=(), threads=None) for target in placement.targets))
+    targets = list(dict.fromkeys(replace(target, cores=(), threads=None) for target in placement.alone))
     machine, before = support(name, targets, batch, limits)
     model = find_model(name, limits)
     sized = fixed(model, feeds.shapes(model, batch, limits.shapes))

@@ -26,6 +26,16 @@ def current() -> tuple[int, ...]:
 def pin(cores: Iterable[int]) -> None:
     """Confine every thread of this process, and all it will start, to these cores."""
     wanted = set(cores)
+    pin_thread(wanted)
+    for _ in range(_PASSES):
+        if not _pin_threads(wanted):
+            return
+    raise Unavailable(f"threads of this process keep leaving cores {sorted(wanted)}")
+
+
+def pin_thread(cores: Iterable[int]) -> None:
+    """Confine the thread that asks, and those it will start, to these cores."""
+    wanted = set(cores)
     if not hasattr(os, "sched_setaffinity"):
         raise Unavailable(
             "this operating system does not let a process choose its cores",
@@ -45,10 +55,6 @@ def pin(cores: Iterable[int]) -> None:
             f"cannot run on cores {asked}: this process may use {', '.join(map(str, sorted(valid)))}",
             f"choose among them, such as #{min(valid)}",
         )
-    for _ in range(_PASSES):
-        if not _pin_threads(wanted):
-            return
-    raise Unavailable(f"threads of this process keep leaving cores {sorted(wanted)}")
 
 
 def cluster_cores(machine: Machine, name: str) -> tuple[int, ...]:

@@ -8,15 +8,21 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from ...core.errors import EdgewiseError, EngineFailure, Unsupported
 from ...core.protocols import Array, Feeds, Outputs
 from ...core.types import Model, Placement, Ran
 from ..memory import Slots, create, fill
-from ..process import PartProcess
+from ..options import said
+from ..process import PartProcess, Worker
 from .dealer import MOST_SLOTS, Dealer, Hand, Line, hands_for
+from .thread import PartThread, alike
 
 _TIMEOUT_S = 120.0
+# The option of the first target that says whether targets have processes of their own, or threads of this one.
+_OPTION = "workers"
+Workers = Literal["processes", "threads"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +42,18 @@ class Deal:
     def __init__(
         self, parts: Sequence[tuple[Model, tuple[int, ...]]], placement: Placement, timeout_s: float = _TIMEOUT_S
     ) -> None:
+        workers, targets = said(placement, _OPTION, get_args(Workers), "who works")
+        self._threads = workers == "threads"
+        if self._threads:
+            alike(targets)
         self._fds = [create(), create()]
-        self.parts: list[PartProcess] = []
+        self.parts: list[PartProcess | PartThread] = []
         self.lost: list[EdgewiseError] = []
         self._timeout_s = timeout_s
         try:
-            for (model, cores), target in zip(parts, placement.targets, strict=True):
-                self.parts.append(PartProcess(model, target, self._fds, cores))
+            begin: type[PartProcess] | type[PartThread] = PartThread if self._threads else PartProcess
+            for (model, cores), target in zip(parts, targets, strict=True):
+                self.parts.append(begin(model, target, self._fds, cores))
             for part in self.parts:
                 part.opened(timeout_s)
             self._check()
@@ -75,11 +86,14 @@ class Deal:
 
     @property
     def pids(self) -> list[int]:
-        return [part.process.pid for part in self.parts]
+        """Of processes beside this one; threads have none."""
+        return [part.process.pid for part in self.parts if isinstance(part, PartProcess)]
 
     @property
     def peak_bytes(self) -> int | None:
-        """Of all parts, when they had run once."""
+        """Of all processes beside this one, when they had run once."""
+        if self._threads:
+            return 0
         peaks = [part.peak_bytes for part in self.parts]
         return None if None in peaks else sum(peak for peak in peaks if peak is not None)
 
@@ -172,7 +186,7 @@ class _Stream:
             dealer.add()
 
     def _give(self) -> None:
-        """What the dealer gives goes to the processes; one that cannot be reached is lost."""
+        """What the dealer gives goes to the workers; one that cannot be reached is lost."""
         dealer, deal = self._dealer, self._deal
         for who, chunk in dealer.give(time.perf_counter_ns()):
             for number in chunk:
@@ -199,15 +213,14 @@ class _Stream:
             yield Delivered(number, self._who.pop(number), delay, deal.outputs[number % len(deal.outputs)])
 
     def _lose(self, who: int, error: EdgewiseError) -> None:
-        """What it held goes to the others; its process is not asked again."""
+        """What it held goes to the others; it is not asked again."""
         self._deal.lost.append(error)
         self._deal._alive[who] = False
         for chunk in self._dealer.hands[who].held:
             for number in chunk:
                 self._who.pop(number, None)
         self._dealer.lose(who)
-        part = self._deal.parts[who]
-        part.process.kill()
+        self._deal.parts[who].kill()
 
     def _late(self, those: Iterable[int]) -> None:
         for who in list(those):
@@ -218,5 +231,5 @@ class _Stream:
         return lost[-1] if lost else EngineFailure("nobody is left to work on the stream")
 
 
-def _shown(part: PartProcess) -> str:
+def _shown(part: Worker) -> str:
     return ", ".join(f"{form.name} {form.dtype} {'x'.join(map(str, form.shape))}" for form in part.outputs)

@@ -17,7 +17,7 @@ from ...model.graph import Graph, Node
 from .rows import AXIS, RowRule, Rows, row_rule
 from .rules import CONVOLUTIONS, PRODUCTS, shape_of
 
-Axis = Literal["auto", "channels", "rows"]
+Axis = Literal["auto", "channels", "rows", "inputs"]
 # Below so many rows, a part's own are too few for the halo around them.
 _LEAST_HEIGHT = 28
 # What may be computed again by another part, as a share of the chain's work: where rows are asked for, and where that
@@ -76,7 +76,7 @@ class Chains:
     def at(self, begin: int, shares: Sequence[float]) -> Chain | None:
         """The longest chain from this node on that is worth it; of those, one that a single value comes out of, and
         that in 8 bits, where it has them."""
-        if self._axis == "channels":
+        if self._axis in ("channels", "inputs"):
             return None
         best: Chain | None = None
         for end in range(begin + 1, len(self._found.nodes) + 1):

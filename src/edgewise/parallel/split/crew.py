@@ -43,9 +43,14 @@ class Crew:
     """
 
     def __init__(
-        self, model: Model, targets: Sequence[Target], cores: Sequence[tuple[int, ...]], timeout_s: float
+        self,
+        models: Sequence[Model],
+        targets: Sequence[Target],
+        cores: Sequence[tuple[int, ...]],
+        timeout_s: float,
     ) -> None:
-        self._model, self._targets, self._cores, self._timeout_s = model, tuple(targets), tuple(cores), timeout_s
+        self._models, self._targets, self._cores = tuple(models), tuple(targets), tuple(cores)
+        self._timeout_s = timeout_s
         self._children: list[Child] = []
         self._loaded: dict[int, Loaded] = {}
         self._free: list[tuple[int, int]] = []
@@ -69,7 +74,7 @@ class Crew:
             self._children.append(child)
             child.tell(
                 {
-                    "model": to_json(self._model),
+                    "model": to_json(self._models[part]),
                     "target": str(target),
                     "cores": list(self._cores[part] or target.cores),
                     "clock": self._end,
@@ -114,7 +119,7 @@ class Crew:
         own = None
         if 0 in divided.parts:
             others = [each for each in divided.parts if each]
-            target, model = divided.targets[0], self._model
+            target, model = divided.targets[0], self._models[0]
             own = Part(pieces.steps[0], target, model, memory, pieces.private_bytes, busy[0], others, gently=gently)
         answers = [(part, child.line(self._timeout_s, raw=True)) for part, child in enumerate(self._children, 1)]
         for part, said in answers:

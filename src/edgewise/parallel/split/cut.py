@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from ...core.types import Tensor
 from ...model import arena
 from ...model.emit import emit
 from ...model.graph import Array, Graph, Node
+from .eight import Eight, Slice, rounded
 from .plan import Plan, Work, scaled
 from .rows import AXIS, Rows
 from .rules import Cut, Own, Sized, shape_of
@@ -58,11 +59,19 @@ class Pieces:
     private_bytes: int
 
 
-def cut(plan: Plan, folder: Path, blocks: Mapping[str, int] | None = None) -> Pieces:
-    """`blocks` are the values whose channels lie in blocks, and of how many."""
+def cut(
+    plan: Plan,
+    folder: Path,
+    blocks: Mapping[str, int] | None = None,
+    eights: Sequence[Eight | None] = (),
+) -> Pieces:
+    """`blocks` are the values whose channels lie in blocks, and of how many; `eights` what parts that compute a float
+    graph in 8 bits know for that."""
+    of = eights or [None] * plan.parts
     memory = _Memory(plan, blocks or {})
     steps = tuple(
-        tuple(_Cutter(plan, memory, part, step).cut(folder) for step in range(plan.steps)) for part in range(plan.parts)
+        tuple(_Cutter(plan, memory, part, step, of[part]).cut(folder) for step in range(plan.steps))
+        for part in range(plan.parts)
     )
     whole = plan.graph
     return Pieces(
@@ -145,8 +154,8 @@ def _bytes(graph: Graph, name: str) -> int:
 class _Cutter:
     """The model of one part for one step."""
 
-    def __init__(self, plan: Plan, memory: _Memory, part: int, step: int) -> None:
-        self._plan, self._memory, self._part, self._step = plan, memory, part, step
+    def __init__(self, plan: Plan, memory: _Memory, part: int, step: int, eight: Eight | None) -> None:
+        self._plan, self._memory, self._part, self._step, self._eight = plan, memory, part, step, eight
         self._nodes: list[Node] = []
         self._inputs: dict[str, Lies] = {}
         self._constants: dict[str, Array] = {}
@@ -155,6 +164,8 @@ class _Cutter:
         self._made_rows: dict[str, Rows] = {}
         # Pieces of values, made of others by a cut or a conversion.
         self._forms: set[str] = set()
+        # What names that are not those of the graph are pieces of.
+        self._slices: dict[str, Slice] = {}
 
     def cut(self, folder: Path) -> Step:
         mine = [work for work in self._plan.works if work.step == self._step]
@@ -164,9 +175,13 @@ class _Cutter:
         if not outputs:
             return Step()
         inputs = tuple(self._inputs.values())
+        nodes, constants = self._nodes, self._constants
+        if self._eight is not None:
+            nodes, added = rounded(nodes, self._eight, self._slices, {each.name for each in outputs})
+            constants = constants | added
         made = emit(
-            self._nodes,
-            self._constants,
+            nodes,
+            constants,
             [Tensor(each.name, each.dtype, each.shape) for each in inputs],
             [Tensor(each.name, each.dtype, each.shape) for each in outputs],
             self._plan.graph.opset,
@@ -185,6 +200,8 @@ class _Cutter:
         wanted: set[str] = set()
         kept = []
         for work in reversed(works):
+            if work.only not in (None, self._part):
+                continue
             if work.rows is not None:
                 if work.rows[self._part] is None:
                     continue
@@ -219,7 +236,8 @@ class _Cutter:
             if not name:
                 inputs.append("")
             elif isinstance(take, Cut):
-                inputs.append(self._constant(name, take.axis, begin, end))
+                block = self._memory.block(node.inputs[0]) if take.blocked else 1
+                inputs.append(self._constant(name, take.axis, begin, end, block))
             elif isinstance(take, Sized):
                 inputs.append(self._sized(name, end - begin))
             elif isinstance(take, Own):
@@ -229,7 +247,7 @@ class _Cutter:
                 inputs.append(self._whole(name))
         attributes = work.rule.attributes(node.attributes, begin, end)
         self._nodes.append(replace(node, inputs=tuple(inputs), attributes=attributes))
-        self._made[node.outputs[0]] = (begin, end)
+        self._made[node.outputs[0]] = (begin, end) if work.only is None else None
 
     def _take_rows(self, work: Work) -> None:
         node, known = work.node, work.row_rule
@@ -273,12 +291,14 @@ class _Cutter:
             return self._converted(name, f"{name}[{begin}:{end}]", lambda given: self._own(given, begin, end))
         lies = self._memory.lies(name, begin, end, private=self._private(name))
         self._inputs[lies.name] = lies
+        self._slices[lies.name] = Slice(name)
         return lies.name
 
     def _rows(self, name: str, need: Rows) -> str:
         shape = shape_of(self._plan.graph, name)
         assert shape is not None
         made = f"{name}[rows {need[0]}:{need[1]}]"
+        self._slices[made] = Slice(name)
         if name in self._made:
             there = self._made_rows.get(name, (0, shape[AXIS]))
             return name if there == need else self._sliced(name, made, there, need)
@@ -334,15 +354,21 @@ class _Cutter:
         self._constants[f"{name} as"] = np.array(numbers, np.int64)
         return f"{name} as"
 
-    def _constant(self, name: str, axis: int, begin: int, end: int) -> str:
-        made = f"{name}[{begin}:{end}]"
+    def _constant(self, name: str, axis: int, begin: int, end: int, block: int = 1) -> str:
+        made = f"{name}[{':, ' * axis}{begin}:{end}]"
         if name in self._plan.lazy:
             if made not in self._forms:
                 self._forms.add(made)
                 self._weights(self._plan.lazy[name], made, axis, begin, end)
             return made
         array = self._plan.graph.constants[name]
-        self._constants[made] = array[(slice(None),) * axis + (slice(begin, end),)]
+        if block > 1:
+            apart = array.reshape(array.shape[0] // block, array.shape[1] // block, -1)
+            mine = apart[:, begin // block : end // block]
+            self._constants[made] = mine.reshape(array.shape[0], end - begin, *array.shape[2:])
+        else:
+            self._constants[made] = array[(slice(None),) * axis + (slice(begin, end),)]
+        self._slices[made] = Slice(name, axis, begin, end)
         return made
 
     def _weights(self, node: Node, made: str, axis: int, begin: int, end: int) -> None:

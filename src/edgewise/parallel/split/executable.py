@@ -6,7 +6,6 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, cast, get_args
 
@@ -17,11 +16,13 @@ from ...core.protocols import Array, Feeds, Outputs
 from ...core.types import Model, Placement, Ran, Target
 from ...model import feeds as noise
 from ...model.graph import graph
+from ..opening import settle
+from ..options import said
 from .balance import Balance, Way, uneven
 from .chains import Axis
 from .crew import Crew, Loaded
 from .search import Background, candidates
-from .source import Source, any_batch, source_of
+from .source import Source, any_batch, forms, source_for
 from .ways import Ways
 
 T = TypeVar("T")
@@ -69,8 +70,6 @@ class Split:
     def _open(
         self, models: Sequence[Model], cores: Sequence[tuple[int, ...]], placement: Placement, timeout_s: float
     ) -> None:
-        if len({model.digest for model in models}) > 1:
-            raise Unsupported("a split takes targets that load the same file", "choose targets of the same precision")
         axis, targets = asked(placement)
         given = [part.share for part in placement.parts]
         shares = tuple(1.0 / len(given) if share is None else share for share in given)
@@ -79,11 +78,13 @@ class Split:
                 f"shares are parts of a whole, found {', '.join(map(str, shares))} in {placement}",
                 f"--on 'split({targets[0]}=0.6, {targets[1]}=0.4)'",
             )
+        # The first part runs here.
+        settle(targets[0])
         # Gone when all is read: a process that is ended from outside could not remove it any more.
         with tempfile.TemporaryDirectory(prefix="edgewise-", ignore_cleanup_errors=True) as folder:
-            self._ways, self._first = _prepared(models[0], targets, axis, shares, Path(folder))
+            self._ways, self._first = _prepared(models, targets, axis, shares, Path(folder))
         self._split = self._first
-        self._crew = Crew(models[0], targets, cores, timeout_s)
+        self._crew = Crew(models, targets, cores, timeout_s)
         self._loaded[self._first] = self._load(self._first)
         if all(share is None for share in given):
             self._balance = Balance(self._first)
@@ -219,30 +220,26 @@ class Split:
 
 def asked(placement: Placement) -> tuple[Axis, list[Target]]:
     """How to cut, by the option of the first target; and the targets without it, which engines do not know."""
-    first, *others = placement.targets
-    if any(target.option(_OPTION) for target in others):
-        raise InputError(
-            f"how to cut is said once, with the first target: found {_OPTION}= with another in {placement}",
-            f"--on 'split({first}{{{_OPTION}=rows}}, ...)'",
-        )
-    wanted = first.option(_OPTION) or "auto"
-    if wanted not in get_args(Axis):
-        raise InputError(f"{_OPTION}={wanted} is no way to cut; choose from {', '.join(get_args(Axis))}")
-    options = tuple(pair for pair in first.options if pair[0] != _OPTION)
-    return cast(Axis, wanted), [replace(first, options=options), *others]
+    axis, targets = said(placement, _OPTION, get_args(Axis), "how to cut")
+    return cast(Axis, axis), targets
 
 
 def _prepared(
-    model: Model, targets: Sequence[Target], axis: Axis, shares: tuple[float, ...], folder: Path
+    models: Sequence[Model], targets: Sequence[Target], axis: Axis, shares: tuple[float, ...], folder: Path
 ) -> tuple[Ways, Way]:
     """The ways there are, and the one to begin with: of a batch, whole samples, unless it is said how to cut."""
+    model, _ = forms(models, targets)
     batches = {tensor.shape[0] for tensor in model.inputs if tensor.shape}
     if axis != "auto" or batches == {1} or not batches:
         axes: list[Axis] = ["auto", "channels", "rows"] if axis == "auto" else [axis]
-        return Ways(model, source_of(model, targets, folder), targets, axes), Way("split", (shares,), axis=axis)
-    if len(batches) > 1 or not any_batch(model):
+        if axis == "auto" and not any(each.precision == "int8" for each in models):
+            axes.append("inputs")
+        return Ways(models, source_for(models, targets, folder, axis), targets, axes), Way(
+            "split", (shares,), axis=axis
+        )
+    if len(batches) > 1 or not all(map(any_batch, models)):
         raise Unsupported(
             f"a batch is divided by samples, and {model.label} fixes how many there are: {sorted(map(str, batches))}",
             "--batch 1, or cut its rows: --on 'split(TARGET{split=rows}, ...)'",
         )
-    return Ways(model, Source(graph(model), list(targets)), targets, ["auto"]), Way("batch", (shares,))
+    return Ways(models, Source(graph(model), list(targets)), targets, ["auto"]), Way("batch", (shares,))

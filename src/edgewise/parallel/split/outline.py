@@ -11,7 +11,7 @@ from ...core.text import parse_placement
 from ...core.types import Model
 from .executable import asked
 from .plan import plan
-from .source import source_of
+from .source import source_for
 
 
 def outline(model: dict[str, Any], placement: str) -> dict[str, int]:
@@ -20,6 +20,9 @@ def outline(model: dict[str, Any], placement: str) -> dict[str, int]:
     shares = [part.share or 1.0 / len(place.parts) for part in place.parts]
     with tempfile.TemporaryDirectory(prefix="edgewise-") as folder:
         axis, targets = asked(place)
-        made = plan(source_of(from_json(Model, model), targets, Path(folder)).graph, [shares], axis)
-    shared = sum(work.edges is not None for work in made.works)
-    return {"exchanges": made.steps, "operators": len(made.works), "shared": shared}
+        made = plan(
+            source_for([from_json(Model, model)] * len(targets), targets, Path(folder), axis).graph, [shares], axis
+        )
+    works = [work for work in made.works if work.only is None]
+    shared = sum(work.edges is not None for work in works) + made.sums
+    return {"exchanges": made.steps, "operators": len(works), "shared": shared}

@@ -19,13 +19,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ...core import registry
 from ...core.errors import describe
 from ...core.records import from_json
 from ...core.text import parse_target
 from ...core.types import Model
 from ...system import affinity, meters
 from ...system.process import die_with_parent
+from ..opening import settle
 from ..part import say
 from .cut import Step
 from .run import Clock, Part, follow
@@ -41,9 +41,7 @@ def main() -> None:
             if asked["cores"]:
                 affinity.pin(tuple(asked["cores"]))
             target = parse_target(asked["target"])
-            engine = registry.find("engines", target.engine)
-            if hasattr(engine, "environment"):
-                os.environ.update(engine.environment(target))
+            settle(target)
             pipes = list(zip(wake_fds[::2], wake_fds[1::2], strict=True))
             clock = Clock(mmap.mmap(memory_fd, asked["clock"]), 0, asked["part"], pipes, _no_matter)
             ways: dict[int, Part] = {}

@@ -1,6 +1,7 @@
 """One inference as steps: what each part computes in each of them, and where every value lies.
 
-An operator is cut by its output channels, or, within a chain, by rows; what cannot be cut everybody computes.
+An operator is cut by its output channels, or, within a chain, by rows, or, where that is asked for, every other one by
+its input channels; what cannot be cut everybody computes.
 
 Within a step a part uses what it made itself; between steps all wait for each other, and from then on everybody can
 read what anybody made, because it lies in memory they share. So a new step is needed only where an operator depends on
@@ -21,7 +22,8 @@ from ...core.errors import Unsupported
 from ...model.graph import Graph, Node
 from .chains import Axis, Chain, Chains, Prefers, early
 from .rows import RowRule, Rows, row_rule
-from .rules import Own, Rule, Whole, aliases, rule, shape_of
+from .rules import CONVOLUTIONS, Own, Rule, Whole, aliases, rule, shape_of
+from .sums import summed
 
 # Channels that stay together: engines compute blocks of 8 or 16, and a part of a block costs as much as all of it.
 BLOCK = 16
@@ -50,7 +52,7 @@ class Value:
 @dataclass(frozen=True, slots=True)
 class Work:
     """A node in a step; with `edges`, each part does its own channels, with `rows`, its rows (None: nothing), and
-    without either, everybody does all."""
+    without either, everybody does all. What `only` one part does is its share of a sum, over channels of an input."""
 
     node: Node
     step: int
@@ -58,6 +60,7 @@ class Work:
     rule: Rule | None = None
     rows: tuple[Rows | None, ...] | None = None
     row_rule: RowRule | None = None
+    only: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,8 @@ class Plan:
     row_edges: Mapping[str, Edges] = field(default_factory=dict)
     # Values that are made anew wherever they are needed: from 8 bits to floating point, as part of what uses them.
     lazy: Mapping[str, Node] = field(default_factory=dict)
+    # How many operators are cut by the channels of their input.
+    sums: int = 0
 
     def source(self, name: str) -> str:
         """The value in memory that a value is made of."""
@@ -123,6 +128,9 @@ class _Planner:
     homes: dict[str, Home] = field(default_factory=dict)
     lazy: dict[str, Node] = field(default_factory=dict)
     chains: list[Chain] = field(default_factory=list)
+    # Whether to cut by input channels too, and the nodes that stand for others because of that.
+    sums: bool = False
+    instead: dict[str, list[Node]] = field(default_factory=dict)
 
     def take_all(self, chains: Chains) -> None:
         number = 0
@@ -158,12 +166,51 @@ class _Planner:
         if self._postponed(node) or self._alias(node):
             return
         known = rule(node, self.graph)
-        if known is not None and self._sliced(node, known):
+        if self.sums and (self._summed(node) or self._together(node, known)):
             return
+        if known is None or not self._sliced(node, known):
+            self._everybody(node)
+
+    def _everybody(self, node: Node) -> None:
         step = self._step_of(node.inputs)
         self.works.append(Work(node, step))
         for name in node.outputs:
             self.values[name] = Value(step, shared=False)
+
+    def _summed(self, node: Node) -> bool:
+        """By the channels of its input, where each part has just made its own: everybody adds up what comes of it."""
+        value = self.values.get(node.inputs[0]) if node.inputs else None
+        if value is None or value.edges is None or node.inputs[0] in self.lazy:
+            return False
+        found = summed(node, self.graph, value.edges)
+        if found is None:
+            return False
+        shares = [share for share, _ in found.shares.values()]
+        names = [name for each in (*shares, *found.after) for name in each.outputs]
+        tensor = self.graph.values[node.outputs[0]]
+        self.graph = replace(
+            self.graph,
+            values={**self.graph.values, **{name: replace(tensor, name=name) for name in names}},
+            constants={**self.graph.constants, **found.constants},
+        )
+        for part, (share, known) in found.shares.items():
+            self.works.append(Work(share, value.step, value.edges, known, only=part))
+            self.values[share.outputs[0]] = Value(value.step, shared=True)
+        for each in found.after:
+            self._everybody(each)
+        self.instead[node.name] = [*shares, *found.after]
+        return True
+
+    def _together(self, node: Node, known: Rule | None) -> bool:
+        """What everybody has, everybody goes on with, as long as that is cheap: cut, it would have to be exchanged."""
+        if known is None or known.mixes or node.operator in CONVOLUTIONS:
+            return False
+        given = [self.values[name] for name in node.inputs if name in self.values]
+        own = [value.step for value in given if not value.shared]
+        if not own or self._step_of(node.inputs) > max(own):
+            return False
+        self._everybody(node)
+        return True
 
     def _postponed(self, node: Node) -> bool:
         """Eight bits are exchanged as such; and engines look for the conversion beside the operator it is meant for."""
@@ -257,6 +304,12 @@ class _Planner:
     def _shares(self, step: int) -> Sequence[float]:
         return self.shares[min(step, len(self.shares) - 1)]
 
+    def finished(self) -> Graph:
+        """The graph as it has been planned."""
+        nodes = tuple(made for node in self.graph.nodes for made in self.instead.get(node.name, [node]))
+        self.graph = replace(self.graph, nodes=nodes)
+        return self.graph
+
 
 def scaled(edges: Edges, take: Own) -> Edges:
     """The channels of an input that those of the output need."""
@@ -269,10 +322,11 @@ def plan(found: Graph, shares: Sequence[Sequence[float]], axis: Axis = "channels
     parts = len(shares[0])
     found, weights = weights_apart(found)
     found = _beside(found)
-    planner = _Planner(found, shares)
+    planner = _Planner(found, shares, sums=axis == "inputs")
     for name in found.inputs:
         planner.values[name] = Value(-1, shared=True)
     planner.take_all(Chains(found, axis, prefers))
+    found = planner.finished()
     homes = {name: _home(planner.homes, name) for name in planner.values}
     steps = 1 + max((work.step for work in planner.works), default=0)
     mixed = any(work.edges and work.rule and work.rule.mixes for work in planner.works)
@@ -290,6 +344,7 @@ def plan(found: Graph, shares: Sequence[Sequence[float]], axis: Axis = "channels
         tuple(planner.chains),
         {name: edges for chain in planner.chains for name, edges in chain.edges.items()},
         planner.lazy | weights,
+        len(planner.instead),
     )
 
 

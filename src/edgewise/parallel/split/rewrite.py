@@ -19,6 +19,7 @@ from ...core.text import parse_placement
 from ...core.types import Model
 from ...model.emit import emit
 from ...model.graph import Array, Graph, Node, graph
+from .executable import asked
 from .plan import Edges, Work, plan, scaled
 from .rules import Cut, Own, Sized
 
@@ -29,9 +30,10 @@ def write(model: dict[str, Any], placement: str, path: str) -> str:
     shares = [part.share or 1.0 / len(place.parts) for part in place.parts]
     found = graph(from_json(Model, model))
     writer = _Writer(found)
-    made = plan(found, [shares])
+    axis, _ = asked(place)
+    made = plan(found, [shares], "inputs" if axis == "inputs" else "channels")
     worked = {work.node.name: work for work in made.works}
-    for node in found.nodes:
+    for node in made.graph.nodes if made.sums else found.nodes:
         # One that nobody works on moves no data, and is written as it is.
         writer.take(worked.get(node.name) or Work(node, 0, None, None))
     for name in found.outputs:
@@ -60,12 +62,12 @@ class _Writer:
             self.nodes.append(replace(node, inputs=tuple(self.whole(name) for name in node.inputs)))
             return
         for part, (begin, end) in enumerate(itertools.pairwise(edges)):
-            if begin == end:
+            if begin == end or work.only not in (None, part):
                 continue
             inputs = []
             for name, take in zip(node.inputs, work.rule.takes, strict=True):
                 if name and isinstance(take, Cut):
-                    inputs.append(self._constant(name, (slice(None),) * take.axis + (slice(begin, end),), begin, end))
+                    inputs.append(self._constant(name, take.axis, begin, end))
                 elif name and isinstance(take, Sized):
                     sizes = self.graph.constants[name].copy()
                     sizes[1] = end - begin
@@ -79,11 +81,12 @@ class _Writer:
                 node,
                 name=f"{node.name}.{part}",
                 inputs=tuple(inputs),
-                outputs=(f"{node.outputs[0]}.{part}",),
+                outputs=(f"{node.outputs[0]}.{part}" if work.only is None else node.outputs[0],),
                 attributes=attributes,
             )
             self.nodes.append(made)
-        self.cuts[node.outputs[0]] = edges
+        if work.only is None:
+            self.cuts[node.outputs[0]] = edges
 
     def whole(self, name: str) -> str:
         if name in self.cuts and name not in self.joined:
@@ -108,8 +111,9 @@ class _Writer:
     def _ends(self, begin: int, end: int) -> Sequence[tuple[str, int]]:
         return (("begin", begin), ("end", end), ("axis", 1))
 
-    def _constant(self, name: str, where: tuple[slice, ...], begin: int, end: int) -> str:
-        return self._keep(f"{name}[{begin}:{end}]", self.graph.constants[name][where])
+    def _constant(self, name: str, axis: int, begin: int, end: int) -> str:
+        where = (slice(None),) * axis + (slice(begin, end),)
+        return self._keep(f"{name}[{':, ' * axis}{begin}:{end}]", self.graph.constants[name][where])
 
     def _keep(self, name: str, array: Array) -> str:
         self.constants[name] = array

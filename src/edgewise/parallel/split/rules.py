@@ -72,9 +72,11 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A constant, cut along this axis as the output is."""
+    """A constant, cut along this axis as the output is; or as the input, where it is that whose channels are divided.
+    Where weights are `blocked`, they lie by blocks of both kinds of channels."""
 
     axis: int
+    blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

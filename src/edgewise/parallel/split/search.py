@@ -13,6 +13,8 @@ from .ways import Ways
 T = TypeVar("T")
 # How much quicker another part has to be than the first to run alone.
 _FIRST = 1.15
+# What must be expected of adding up shares of sums before it is tried.
+_WORTH = 0.05
 
 
 def candidates(ways: Ways, now: Way, busy_ns: Table, frame_ns: float, *, fine: bool = True) -> dict[Way, float]:
@@ -34,7 +36,10 @@ def candidates(ways: Ways, now: Way, busy_ns: Table, frame_ns: float, *, fine: b
     expected: dict[Way, float] = {}
     for way in wanted:
         other = ways.loads(way)
-        expected[way] = predicted_ns(loads, busy_ns, other) + waited * len(other) / len(loads)
+        took = predicted_ns(loads, busy_ns, other) + waited * len(other) / len(loads)
+        # Cores that wait little for each other lose by it: it is not even tried there.
+        if way.axis != "inputs" or now.axis == "inputs" or took < frame_ns * (1 - _WORTH):
+            expected[way] = took
     # Each has to load the model for it, so another than the first must be worth it.
     best = max(range(len(found)), key=lambda part: found[part] * (1 if part else _FIRST))
     alone = Way("single", part=best)

@@ -9,10 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from ...core import registry
+from ...core.errors import Unsupported
 from ...core.types import Model, Target, Tensor
 from ...model import feeds as noise
 from ...model.emit import emit
 from ...model.graph import Graph, Node, graph, written
+from ...optimize import quantize
+from .chains import Axis
+from .eight import Eight, eight
 from .rows import blocked
 
 _REORDERS = "com.microsoft.nchwc"
@@ -20,11 +24,13 @@ _REORDERS = "com.microsoft.nchwc"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The graph, the targets its pieces are loaded on, and the values whose channels lie in blocks, of how many."""
+    """The graph, the targets its pieces are loaded on, and the values whose channels lie in blocks, of how many; for
+    parts that compute a float graph in 8 bits, what is known for that."""
 
     graph: Graph
     targets: list[Target]
     blocks: dict[str, int] = field(default_factory=dict)
+    eights: tuple[Eight | None, ...] = ()
 
 
 def source_of(model: Model, targets: Sequence[Target], folder: Path) -> Source:
@@ -41,6 +47,44 @@ def source_of(model: Model, targets: Sequence[Target], folder: Path) -> Source:
     found = observed(str(path), model, pieces[0], folder)
     names = blocked(found)
     return Source(found, pieces, dict.fromkeys(names, _block(pieces[0], folder)) if names else {})
+
+
+def forms(models: Sequence[Model], targets: Sequence[Target]) -> tuple[Model, Model | None]:
+    """The file that is cut, and its 8-bit form where some targets take that and others do not."""
+    floats = {model.digest: model for model in models if model.precision != "int8"}
+    others = {model.digest: model for model in models if model.precision == "int8"}
+    if len(floats) > 1 or len(others) > 1:
+        shown = ", ".join(
+            f"{Path(model.path).name} for {target}" for model, target in zip(models, targets, strict=True)
+        )
+        raise Unsupported(
+            f"a split takes targets that load the same file, or that file and its 8-bit form; found {shown}",
+            "choose engines that read the file as it is",
+        )
+    found = [*floats.values(), *others.values(), None]
+    assert found[0] is not None
+    return found[0], found[1]
+
+
+def source_for(models: Sequence[Model], targets: Sequence[Target], folder: Path, axis: Axis = "auto") -> Source:
+    """Of one file as it is or as the engine has it; of two the float graph, as the quantizer found it: parts in
+    8 bits take from the other file what they need."""
+    model, quantized = forms(models, targets)
+    if axis == "inputs" and (quantized is not None or model.precision == "int8"):
+        raise Unsupported(
+            f"shares of a sum are exchanged in floating point, and {model.label} would be computed in 8 bits",
+            "leave out split=inputs",
+        )
+    if quantized is None:
+        return source_of(model, targets, folder)
+    path = folder / "prepared.onnx"
+    quantize.prepare(model, path)
+    found, known = graph(replace(model, path=str(path))), eight(graph(quantized))
+    if not any(map(known.knows, found.nodes)):
+        raise Unsupported(
+            f"nothing of {model.label} is found again in its 8-bit form", "choose targets of the same precision"
+        )
+    return Source(found, list(targets), eights=tuple(known if m.precision == "int8" else None for m in models))
 
 
 def any_batch(model: Model) -> bool:

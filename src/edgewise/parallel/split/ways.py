@@ -17,10 +17,15 @@ from ...model.graph import Graph
 from .balance import Way
 from .chains import Axis, row_edges, work_of
 from .cut import Lies, Pieces, Step, cut
+from .eight import multiplies
 from .plan import Plan, Work, plan, weights_apart
 from .rows import AXIS
 from .rules import shape_of
 from .source import Source
+
+# What an element takes that is added up or bent, in multiplications of a convolution: an eighth of a nanosecond, in
+# which a core with AVX-512 does some seven of them.
+_MOVED = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +46,13 @@ class Divided:
 
 
 class Ways:
-    """`axes` are those to choose from; the first is the one to begin with."""
+    """`models` has for each part what it loads where nothing is cut; `axes` are those to choose from, the first of them
+    to begin with."""
 
-    def __init__(self, model: Model, source: Source, targets: Sequence[Target], axes: Sequence[Axis]) -> None:
-        self._model, self._source, self._targets, self.axes = model, source, tuple(targets), tuple(axes)
+    def __init__(
+        self, models: Sequence[Model], source: Source, targets: Sequence[Target], axes: Sequence[Axis]
+    ) -> None:
+        self._models, self._source, self._targets, self.axes = tuple(models), source, tuple(targets), tuple(axes)
         self._plans: dict[Way, Plan] = {}
 
     def plan(self, way: Way) -> Plan:
@@ -67,8 +75,9 @@ class Ways:
         loads_ = self.loads(way)
         if way.kind == "split":
             made = self.plan(way)
-            pieces = cut(made, folder, self._source.blocks)
-            return Divided(way, pieces, tuple(self._source.targets), loads_, _notes(made))
+            pieces = cut(made, folder, self._source.blocks, self._source.eights)
+            notes = (*_notes(made), *_eight_bits(made, self._source))
+            return Divided(way, pieces, tuple(self._source.targets), loads_, notes)
         if way.kind == "single":
             parts = len(self._targets)
             edges = tuple(self._batch() * (part > way.part) for part in range(parts + 1))
@@ -77,11 +86,11 @@ class Ways:
             edges = self._samples(way)
             shown = " + ".join(str(end - begin) for begin, end in pairwise(edges))
             note = f"1 exchange: the {self._batch()} samples of a batch are divided as {shown}"
-        pieces = whole(self._model, self._source.graph, edges)
+        pieces = whole(self._models, self._source.graph, edges)
         return Divided(way, pieces, self._targets, loads_, (note,))
 
     def _batch(self) -> int:
-        shape = self._model.inputs[0].shape
+        shape = self._models[0].inputs[0].shape
         assert shape is not None and isinstance(shape[0], int)
         return shape[0]
 
@@ -89,7 +98,7 @@ class Ways:
         return row_edges(self._batch(), way.shares[0])
 
 
-def whole(model: Model, found: Graph, edges: Sequence[int]) -> Pieces:
+def whole(models: Sequence[Model], found: Graph, edges: Sequence[int]) -> Pieces:
     """The model itself on every part, each with its samples of the batch; a part may have none."""
     sizes = {name: _size(found, name) for name in (*found.inputs, *found.outputs)}
     places, bytes_ = arena.place(sizes, dict.fromkeys(sizes, (0, 0)))
@@ -101,12 +110,14 @@ def whole(model: Model, found: Graph, edges: Sequence[int]) -> Pieces:
         if (begin, end) == (0, batch):
             return Lies(name, dtype, shape, places[name])
         if not shape or shape[0] != batch:
-            raise Unsupported(f"{name!r} of {model.label} has size {shape}: its first axis is not the batch of {batch}")
+            raise Unsupported(
+                f"{name!r} of {models[0].label} has size {shape}: its first axis is not the batch of {batch}"
+            )
         each = math.prod(shape[1:]) * np.dtype(dtype).itemsize
         return Lies(name, dtype, (end - begin, *shape[1:]), places[name] + begin * each)
 
     steps = []
-    for begin, end in pairwise(edges):
+    for model, (begin, end) in zip(models, pairwise(edges), strict=True):
         if begin == end:
             steps.append((Step(),))
             continue
@@ -125,15 +136,21 @@ def _size(found: Graph, name: str) -> int:
 
 
 def loads(made: Plan) -> tuple[tuple[float, ...], ...]:
+    """Work by step and part. What is only moved and added counts where everybody does it because of sums: those are to
+    be weighed against the exchanges they spare."""
     found = [[0.0] * made.parts for _ in range(made.steps)]
     for work in made.works:
         whole_ = work_of(work.node, made.graph)
+        if made.sums and work.edges is None and not multiplies(work.node):
+            whole_ *= _MOVED
         for part in range(made.parts):
             found[work.step][part] += whole_ * _share(made, work, part)
     return tuple(map(tuple, found))
 
 
 def _share(made: Plan, work: Work, part: int) -> float:
+    if work.only not in (None, part):
+        return 0.0
     shape = shape_of(made.graph, work.node.outputs[0])
     if work.rows is not None:
         rows = work.rows[part]
@@ -146,10 +163,25 @@ def _share(made: Plan, work: Work, part: int) -> float:
 
 def _notes(made: Plan) -> tuple[str, ...]:
     by_rows = sum(work.rows is not None for work in made.works)
-    by_channels = sum(work.edges is not None for work in made.works)
+    by_channels = sum(work.edges is not None and work.only is None for work in made.works)
     steps = len({work.step for work in made.works if work.rows is not None})
+    # What is summed up stands there as the sum, and as each part's share of it.
+    operators = sum(work.only is None for work in made.works)
+    split = by_rows + by_channels + made.sums
+    sums = [] if not made.sums else [f"{made.sums} of them by input channels, and added up by every part"]
     return (
         f"{made.steps} exchanges",
-        f"{by_rows + by_channels} of {len(made.works)} operators are split, the others are computed by every part",
+        f"{split} of {operators} operators are split, the others are computed by every part",
+        *sums,
         f"{steps} of {made.steps} steps cut by rows, redundant work {100 * made.redundant:.1f} %",
     )
+
+
+def _eight_bits(made: Plan, source: Source) -> list[str]:
+    """What parts in 8 bits compute in them."""
+    nodes = [work.node for work in made.works if multiplies(work.node)]
+    return [
+        f"{target}: {sum(map(known.knows, nodes))} of {len(nodes)} convolutions and products in 8 bits"
+        for target, known in zip(source.targets, source.eights, strict=False)
+        if known is not None
+    ]
