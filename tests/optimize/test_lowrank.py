@@ -122,7 +122,7 @@ def whole(layer: Layer, form: str) -> Choice:
 
 
 @given(graphs(), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_with_all_its_ranks_a_layer_answers_as_before(found: Graph, seen: bool) -> None:
     layer = only(found)
     samples = noise(12, *found.values["x"].shape[1:], seed=9)

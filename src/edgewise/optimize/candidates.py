@@ -9,7 +9,7 @@ import numpy as np
 
 from ..model.graph import Array, Graph, Node
 from . import factor
-from .fit import seen, split
+from .fit import Seen, seen, split
 from .layer import Layer
 from .pieces import Choice, forms, multiply_adds
 from .ranks import Candidate
@@ -39,20 +39,22 @@ def candidates(
     outer = factor.outer(of.answers)[1]
     whole = multiply_adds(graph, layer.node)
     for form in usable:
-        losses: dict[tuple[int, ...], float]
-        if form == "svd":
-            losses = {(rank,): outer[rank] for rank in _steps(min(layer.matrix.shape))}
-        else:
-            inner = factor.inner(of.weight, of.spread, split(layer, form))[1]
-            losses = {(rank,): inner[rank] for rank in _steps(len(inner))}
-        if form == "tucker":
-            # Both at once lose no more than one and then the other.
-            losses = {
-                (a, b): inner[a] + outer[b] for a in _thinned(_steps(len(inner))) for b in _thinned(_steps(len(outer)))
-            }
-        sized = [(multiply_adds(graph, layer.node, layer, Choice(form, r)), float(e), r) for r, e in losses.items()]
+        losses = _losses(form, outer, layer, of)
+        sized = [(multiply_adds(graph, layer.node, layer, Choice(form, r)), e, r) for r, e in losses.items()]
         for _, error, ranks in _thinned(_front([each for each in sized if each[0] < whole])):
             yield Candidate(Choice(form, ranks), cost(layer.node, Choice(form, ranks)), error)
+
+
+def _losses(form: str, outer: Array, layer: Layer, of: Seen) -> dict[tuple[int, ...], float]:
+    """By ranks. `outer` is what is lost with the directions of the outputs that are not kept."""
+    if form == "svd":
+        return {(rank,): float(outer[rank]) for rank in _steps(min(layer.matrix.shape))}
+    inner = factor.inner(of.weight, of.spread, split(layer, form))[1]
+    if form == "separable":
+        return {(rank,): float(inner[rank]) for rank in _steps(len(inner))}
+    # Both at once lose no more than one and then the other.
+    taken, made = (_thinned(_steps(len(each))) for each in (inner, outer))
+    return {(a, b): float(inner[a] + outer[b]) for a in taken for b in made}
 
 
 def _steps(end: int) -> range:

@@ -67,12 +67,6 @@ def tucker(weight: Array, spread: Array | None, split: int, ranks: tuple[int, in
     return coordinates, middle.reshape(ranks[1], ranks[0], split), last
 
 
-def error(weight: Array, other: Array, spread: Array | None) -> float:
-    """The share of the outputs' energy that is lost with other weights."""
-    lost = np.trace(answered(weight - other, spread))
-    return float(lost / max(np.trace(answered(weight, spread)), np.finfo(float).tiny))
-
-
 def _left(energies: Array) -> Array:
     kept = np.concatenate([[0.0], np.cumsum(np.maximum(energies, 0))])
     return np.asarray(1 - kept / max(kept[-1], np.finfo(float).tiny))

@@ -16,6 +16,8 @@ from .pieces import Choice
 
 # Added to what was seen: nothing is as certain as a few thousand patches make it look.
 _RIDGE = 1e-3
+# The same where weights may become others: with too few patches for so many inputs, they had better stay what they are.
+_STIFF = 1e-2
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +41,16 @@ def seen(layer: Layer, found: Array | None, mixed: Array | None = None) -> Seen:
     if wide(layer):
         return Seen(weight, None, _centred(found, layer), found[-1, :-1], found[-1, :-1])
     spread = _centred(found, layer)
-    ridge = _RIDGE * (float(np.trace(spread)) / len(spread) or 1.0)
-    spread[np.diag_indices_from(spread)] += ridge
+    size, diagonal = float(np.trace(spread)) / len(spread) or 1.0, np.diag_indices_from(spread)
     wanted = weight @ (found if mixed is None else mixed)[:-1, -1]
     if mixed is not None:
         # Least squares: what comes closest, on what is read now, to what came out before.
         beside = _centred(mixed, layer)
-        beside[np.diag_indices_from(beside)] += ridge
-        weight = np.linalg.solve(spread, (weight @ beside).T).T
+        beside[diagonal] += _STIFF * size
+        stiff = spread.copy()
+        stiff[diagonal] += _STIFF * size
+        weight = np.linalg.solve(stiff, (weight @ beside).T).T
+    spread[diagonal] += _RIDGE * size
     return Seen(weight, spread, factor.answered(weight, spread), found[-1, :-1], wanted)
 
 

@@ -32,8 +32,9 @@ def lowrank(
     cost: Cost | None = None,
     use: Collection[str] = FORMS,
     most_error: float = _MOST_ERROR,
+    in_turn: bool = True,
 ) -> Graph:
-    """With layers in pieces such that the share `ratio` of the cost is left."""
+    """With layers in pieces such that the share `ratio` of the cost is left; `in_turn` as `factored` has it."""
     _checked(ratio)
     cost = _remembered(cost or by_multiply_adds(graph))
     chosen = choices(graph, observe, ratio=ratio, cost=cost, use=use, most_error=most_error)
@@ -46,7 +47,7 @@ def lowrank(
             f"layers cannot be made thin enough for {ratio:g} of the cost: {found}",
             f"lowrank(ratio={math.ceil(left * 20) / 20:g})" if chosen and left < 0.95 else None,
         )
-    return factored(graph, chosen, observe)
+    return factored(graph, chosen, observe, in_turn=in_turn)
 
 
 def choices(
@@ -106,10 +107,10 @@ def by_multiply_adds(graph: Graph) -> Cost:
 
 
 def factored(
-    graph: Graph, chosen: Mapping[str, Choice], observe: Observe | None = None, *, in_turn: bool = False
+    graph: Graph, chosen: Mapping[str, Choice], observe: Observe | None = None, *, in_turn: bool = True
 ) -> Graph:
-    """With these layers in pieces. `in_turn`: each is fitted to what it reads after those before it, which takes two
-    runs of the network for each."""
+    """With these layers in pieces. `in_turn`: each is fitted to what it reads after those before it, and makes up for
+    some of what they lost; that takes two runs of the network for each, up to where it stands."""
     those = [layer for layer in _narrow(graph) if layer.node.name in chosen]
     unknown = set(chosen) - {layer.node.name for layer in those}
     if unknown:
