@@ -9,7 +9,8 @@ numbers saturate in 16 bits, so weights are held to 7 bits there.
 OpenVINO run it. LiteRT has no operator for it, MNN runs 8 bits only where scales are known beforehand, ncnn and torch
 run no quantized file at all: they say so before they load it.
 
-`precision=fp16`: weights and values in 16-bit floats, inputs and outputs as they were.
+`precision=fp16`: weights and values in 16-bit floats, inputs and outputs as they were. ONNX Runtime runs it on a CPU by
+widening, OpenVINO as it is; MNN and LiteRT refuse it.
 """
 
 from __future__ import annotations
