@@ -5,9 +5,12 @@
 numbers saturate in 16 bits, so weights are held to 7 bits there.
 
 `form=dynamic`: the weights of matrix products in 8 bits, what they are multiplied with quantized as it comes
-(DynamicQuantizeLinear, MatMulInteger); for transformers, whose activations no fixed range fits.
+(DynamicQuantizeLinear, MatMulInteger); for transformers, whose activations no fixed range fits. ONNX Runtime and
+OpenVINO run it. LiteRT has no operator for it, MNN runs 8 bits only where scales are known beforehand, ncnn and torch
+run no quantized file at all: they say so before they load it.
 
-`precision=fp16`: weights and values in 16-bit floats, inputs and outputs as they were.
+`precision=fp16`: weights and values in 16-bit floats, inputs and outputs as they were. ONNX Runtime runs it on a CPU by
+widening, OpenVINO as it is; MNN and LiteRT refuse it.
 """
 
 from __future__ import annotations
@@ -87,9 +90,12 @@ def _to_int8(
         count = min(len(values) for values in calibration.values())
         static.write(prepared, quantized, [{n: calibration[n][i] for n in calibration} for i in range(count)], vnni)
         return
-    flat = [name for name, values in calibration.items() if values.ndim < 2]
-    if flat:
-        raise Unsupported(f"the input {flat[0]!r} of {model.label} has no samples along it", "quantize")
+    batches = {values.shape[1] if values.ndim > 1 else 0 for values in calibration.values()}
+    if len(batches) > 1 or 0 in batches:
+        raise Unsupported(
+            f"not every input of {model.label} has samples along its first axis, as quantize with options needs",
+            "quantize",
+        )
     samples = {name: values.reshape(-1, *values.shape[2:]) for name, values in calibration.items()}
     static.refine(prepared, quantized, samples, vnni, options)
 

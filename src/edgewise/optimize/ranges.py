@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -21,8 +22,10 @@ _BINS = 2048
 _LEVELS = 255
 # Of all values, those outside on either side.
 _OUTSIDE = 5e-5
-# Ends tried between nothing and all that was seen, and how often one end is looked at again after the other.
-_TRIED = 100
+# Ends tried between nothing and all that was seen, then between two of them, and how often one end is looked at again
+# after the other.
+_TRIED = 20
+_FINER = 5
 _NARROWEST = 0.05
 _TURNS = 2
 _TINY = 1e-12
@@ -98,16 +101,29 @@ def _searched(loss: Callable[[Histogram, float, float], float]) -> Callable[[His
     """One end after the other is moved to where the loss is least."""
 
     def find(histogram: Histogram) -> Range:
+        def upper(low: float, share: float) -> float:
+            return loss(histogram, low, share * histogram.high)
+
+        def lower(high: float, share: float) -> float:
+            return loss(histogram, share * histogram.low, high)
+
         low, high = histogram.low, histogram.high
-        shares = np.linspace(_NARROWEST, 1, _TRIED)
         for _ in range(_TURNS if low < 0 < high else 1):
             if high > 0:
-                high = min((float(s) * histogram.high for s in shares), key=lambda end: loss(histogram, low, end))
+                high = histogram.high * _least(partial(upper, low))
             if low < 0:
-                low = min((float(s) * histogram.low for s in shares), key=lambda end: loss(histogram, end, high))
+                low = histogram.low * _least(partial(lower, high))
         return low, high
 
     return find
+
+
+def _least(loss: Callable[[float], float]) -> float:
+    """Of the shares of an extent, the best: first far apart, then close to the best of those."""
+    apart = (1 - _NARROWEST) / _TRIED
+    best = min((1 - apart * step for step in range(_TRIED)), key=loss)
+    near = (best + apart * step / _FINER for step in range(-_FINER, _FINER + 1))
+    return min((share for share in near if share <= 1), key=loss)
 
 
 def _levels(x: Array, low: float, high: float) -> tuple[Array, Array]:
