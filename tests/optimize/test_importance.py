@@ -74,7 +74,7 @@ def test_the_error_is_that_of_the_fitted_weights() -> None:
     group, sums, _ = look(graph)
     table = eliminated(group, sums, step=2, keep=4, fit_at=(4,), ridge=1e-9)
     (taker,) = group.takers
-    covariance = sums["y"].covariance
+    covariance = sums["y"].products(True)
     weights, bias = table.fitted[4]["y"]
     gone = [channel * 9 + place for channel in table.order for place in range(9)]
     assert not weights[:, gone].any()

@@ -148,7 +148,8 @@ def test_only_the_side_counts_where_the_rest_is_thrown_away() -> None:
     layer = linear(found, found.nodes[4])
     assert layer is not None
     x = random(4000, 72)
-    t = (x @ random(72, 6, seed=5) - 4 + 3 * np.abs(random(4000, 6, seed=6))).astype(np.float32)
+    t = x @ random(72, 6, seed=5)
+    t = np.where(t > 0, t, 10 * t)
     none = np.zeros((1, 1), np.float32)
 
     def error(rounds: int) -> float:
@@ -156,7 +157,7 @@ def test_only_the_side_counts_where_the_rest_is_thrown_away() -> None:
         made = x @ weights.T + bias
         return float(np.square(np.maximum(made, 0) - np.maximum(t, 0)).mean())
 
-    assert error(6) < 0.95 * error(0)
+    assert error(6) < 0.5 * error(0)
 
 
 def test_means_and_spreads_are_matched() -> None:
@@ -189,9 +190,9 @@ def load(name: str) -> tuple[Graph, Preprocess]:
 
 
 def test_better_than_by_weights_alone_on_scenes_not_seen() -> None:
-    found, how = load("pocket/large")
+    found, how = load("pocket/medium")
     (name,) = found.inputs
-    train = prepare(list(scenes("train", 0, 128)[0]), how)
+    train = prepare(list(scenes("train", 0, 96)[0]), how)
     images, labels = scenes("test", 0, 200)
     asked = prepare(list(images), how)
 

@@ -85,7 +85,7 @@ def test_sums_are_products() -> None:
     assert sums.count == 10_000
     np.testing.assert_allclose(sums.gram, one.T @ one, rtol=1e-5, atol=1)
     np.testing.assert_allclose(sums.cross, t.T.astype(np.float64) @ one, rtol=1e-5, atol=1)
-    np.testing.assert_allclose(sums.covariance, np.cov(x.T.astype(np.float64), bias=True), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(sums.products(True), np.cov(x.T.astype(np.float64), bias=True), rtol=1e-4, atol=1e-4)
 
 
 def test_seen_inside_a_network() -> None:

@@ -7,7 +7,7 @@ again), so two channels that say the same are not both thought to be worthless.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,12 +16,12 @@ import numpy as np
 from ..model.graph import Array, Graph
 from .coupling import Coupled
 from .linear import Linear, linear
-from .statistics import Sums
+from .statistics import Sums, held
 
 # Of the mean of the features' variances: what is added to each, for what the samples did not show.
 RIDGE = 1e-2
 # Of the channels that cost least, these many times as many as go at a time are looked at together.
-_CANDIDATES = 4
+_CANDIDATES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +51,15 @@ class Table:
 
 
 def groups(graph: Graph, classes: Sequence[Coupled]) -> list[Group]:
-    """Classes by the constants that they are slices of; those that an unknown kind of layer takes are left out."""
+    """Classes by the constants they are slices of, and how many; without those that an unknown kind of layer takes."""
     by_weights = {}
     for node in graph.nodes:
         found = linear(graph, node)
         if found is not None:
             by_weights[node.inputs[1]] = found
-    together: dict[frozenset[tuple[str, int]], list[Coupled]] = defaultdict(list)
+    together: dict[frozenset[tuple[tuple[str, int], int]], list[Coupled]] = defaultdict(list)
     for each in classes:
-        together[frozenset((param.name, param.axis) for param in each.params)].append(each)
+        together[frozenset(Counter((param.name, param.axis) for param in each.params).items())].append(each)
     made = []
     for those in together.values():
         takers = dict.fromkeys(param.name for param in those[0].takers)
@@ -133,14 +133,11 @@ class _Taker(_Part):
     def __init__(self, group: Group, taker: Linear, sums: Sums, ridge: float) -> None:
         self.name = taker.node.name
         self._taker, self._means = taker, sums.means
-        covariance = sums.covariance
-        # Outputs count by how much they vary together.
-        variance = float(np.einsum("of,of->", taker.weights @ covariance, taker.weights))
+        products = sums.products(taker.biased)
+        # Takers count alike: errors are beside how much their outputs vary in all.
+        variance = float(np.einsum("of,of->", taker.weights @ products, taker.weights))
         self._scale = 1 / np.sqrt(max(variance, 1e-30))
-        covariance[np.diag_indices_from(covariance)] += ridge * max(
-            float(np.trace(covariance)) / len(covariance), 1e-30
-        )
-        super().__init__(np.linalg.inv(covariance), taker.weights * self._scale, features(group, taker))
+        super().__init__(np.linalg.inv(held(products, ridge)), taker.weights * self._scale, features(group, taker))
         self._index = np.arange(taker.weights.shape[1])
 
     def part(self, those: Sequence[int]) -> _Part:

@@ -7,7 +7,7 @@ it makes up for the error of that too; where what is below zero is thrown away a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..model.graph import Array, Graph, Node
 from .coupling import Coupled
 from .linear import Linear, linear, patches, rewritten, rows
 from .observe import Observe
-from .statistics import ROWS, Sums, per_sample, places
+from .statistics import ROWS, Sums, held, per_sample, places
 from .walk import Walk, fed
 
 # Of the mean of the features' variances: how strongly weights are held where they were.
@@ -98,22 +98,28 @@ def fit(
     sums = Sums(x.shape[1], t.shape[1])
     before = other + _made(x, layer.weights, layer.bias)
     sums.add(x, t - before)
-    covariance = sums.covariance if layer.biased else sums.gram[:-1, :-1] / max(1, sums.count)
-    covariance[np.diag_indices_from(covariance)] += ridge * max(float(np.trace(covariance)) / len(covariance), 1e-30)
-    inverse = np.linalg.inv(covariance)
-    weights, bias = _moved(layer, inverse, sums)
-    bounded = np.isfinite(low) or np.isfinite(high)
-    for _ in range(rounds if bounded else 0):
+    products = held(sums.products(layer.biased), ridge)
+    rounds = rounds if np.isfinite(low) or np.isfinite(high) else 0
+    # Solving once takes a third of the time of inverting, which pays only if it is done again and again.
+    inverted = np.linalg.inv(products) if rounds else None
+
+    def solved(cross: Array) -> Array:
+        found: Array = np.linalg.solve(products, cross.T).T if inverted is None else cross @ inverted
+        return found
+
+    weights, bias = _moved(layer, sums, solved)
+    for _ in range(rounds):
         made = _made(x, weights, bias) + other
         # Where the target is out of bounds, so may the value be, wherever it wants.
         aimed = np.where(t <= low, np.minimum(made, low), np.where(t >= high, np.maximum(made, high), t))
         again = Sums(x.shape[1], t.shape[1], gram=sums.gram)
         again.add(x, aimed - before)
-        weights, bias = _moved(layer, inverse, again)
+        weights, bias = _moved(layer, again, solved)
     if affine:
         made = _made(x, weights, bias)
         wanted = t - other
-        spread = wanted.std(axis=0) / np.maximum(made.std(axis=0), 1e-12)
+        # An output that always says the same has no spread to widen.
+        spread = np.where(made.std(axis=0) > 1e-6, wanted.std(axis=0) / np.maximum(made.std(axis=0), 1e-6), 1.0)
         weights = weights * spread[:, None]
         bias = bias * spread + wanted.mean(axis=0) - spread * made.mean(axis=0)
     return weights, bias
@@ -124,13 +130,13 @@ def _made(x: Array, weights: Array, bias: Array) -> Array:
     return found
 
 
-def _moved(layer: Linear, inverse: Array, sums: Sums) -> tuple[Array, Array]:
+def _moved(layer: Linear, sums: Sums, solved: Callable[[Array], Array]) -> tuple[Array, Array]:
     """The layer's own weights, and what takes away of the error that is the target of `sums` as much as can be."""
     cross, means = sums.cross[:, :-1] / max(1, sums.count), sums.means
     if not layer.biased:
-        return layer.weights + cross @ inverse, layer.bias
+        return layer.weights + solved(cross), layer.bias
     error = sums.cross[:, -1] / max(1, sums.count)
-    step = (cross - np.outer(error, means)) @ inverse
+    step = solved(cross - np.outer(error, means))
     return layer.weights + step, layer.bias + error - step @ means
 
 

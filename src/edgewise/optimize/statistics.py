@@ -75,11 +75,17 @@ class Sums:
         found: Array = self.gram[-1, :-1] / max(1, self.count)
         return found
 
-    @property
-    def covariance(self) -> Array:
-        """Of the features."""
-        found: Array = self.gram[:-1, :-1] / max(1, self.count) - np.outer(self.means, self.means)
-        return found
+    def products(self, centred: bool) -> Array:
+        """The mean product of every feature with every feature; `centred`: of what they are off their means."""
+        found: Array = self.gram[:-1, :-1] / max(1, self.count)
+        return found - np.outer(self.means, self.means) if centred else found
+
+
+def held(products: Array, ridge: float) -> Array:
+    """The products with `ridge` of the mean square added to every square, for what the rows did not show."""
+    found = products.copy()
+    found[np.diag_indices_from(found)] += ridge * max(float(np.trace(found)) / len(found), 1e-30)
+    return found
 
 
 def places(samples: int, first: int, shape: Sequence[int], each: int) -> Array:
