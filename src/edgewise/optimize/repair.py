@@ -21,7 +21,7 @@ from .walk import Walk, fed
 
 # Of the mean of the features' variances: how strongly weights are held where they were.
 RIDGE = 1e-2
-_ROUNDS = 6
+_ROUNDS = 4
 _SAMPLES = 256
 
 
