@@ -11,8 +11,8 @@ from edgewise.core.types import Tensor
 from edgewise.model.feeds import shapes
 from edgewise.model.graph import Array, Graph, Node, fixed, graph
 from edgewise.model.load import inspect
-from edgewise.optimize.equalize import equalized, pairs
 from edgewise.optimize.observe import observer
+from edgewise.optimize.quantize.equalize import equalized, pairs
 from edgewise.zoo import pocket
 
 SIZE = 6

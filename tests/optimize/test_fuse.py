@@ -10,8 +10,8 @@ import pytest
 from fuse_networks import Layers, fused, operators
 
 from edgewise.model.graph import Graph
-from edgewise.optimize.coupling import coupled
 from edgewise.optimize.fuse import Siblings, applied, fuse
+from edgewise.optimize.prune.coupling import coupled
 
 # Each rewrite by itself: what it is done to, how it is called, what is left.
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from edgewise.core.types import Tensor
 from edgewise.model.graph import Graph, Node
-from edgewise.optimize.coupling import coupled
-from edgewise.optimize.effects import answered, apart, effects, scaled
-from edgewise.optimize.importance import Group, eliminated, groups
 from edgewise.optimize.observe import observer
-from edgewise.optimize.statistics import Sums, seen
+from edgewise.optimize.prune.coupling import coupled
+from edgewise.optimize.prune.effects import answered, apart, effects, scaled
+from edgewise.optimize.prune.importance import Group, eliminated, groups
+from edgewise.optimize.prune.statistics import Sums, seen
 
 Array = np.ndarray[Any, Any]
 

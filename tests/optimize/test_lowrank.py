@@ -18,13 +18,13 @@ from edgewise.model.emit import emit
 from edgewise.model.graph import Graph, Node
 from edgewise.model.load import inspect
 from edgewise.optimize import gram
-from edgewise.optimize.gram import gather, patches
-from edgewise.optimize.gram import gram as gram_of
-from edgewise.optimize.layer import Layer, layers, window
 from edgewise.optimize.lowrank import by_multiply_adds, choices, factored, kept, lowrank
+from edgewise.optimize.lowrank.gram import gather, patches
+from edgewise.optimize.lowrank.gram import gram as gram_of
+from edgewise.optimize.lowrank.layer import Layer, layers, window
+from edgewise.optimize.lowrank.pieces import Choice, alone, forms
+from edgewise.optimize.lowrank.ranks import Candidate, shrink
 from edgewise.optimize.observe import observer, opened
-from edgewise.optimize.pieces import Choice, alone, forms
-from edgewise.optimize.ranks import Candidate, shrink
 
 Array = np.ndarray[Any, Any]
 

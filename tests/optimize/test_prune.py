@@ -18,8 +18,8 @@ from edgewise.model import feeds
 from edgewise.model.emit import emit
 from edgewise.model.graph import Graph, Node, fixed, graph
 from edgewise.model.load import inspect
-from edgewise.optimize.coupling import coupled
 from edgewise.optimize.prune import mask, prune, sparsity
+from edgewise.optimize.prune.coupling import coupled
 
 
 def answers(found: Graph, x: dict[str, Any]) -> list[np.ndarray[Any, Any]]:

@@ -23,8 +23,8 @@ from edgewise.data.preprocess import prepare
 from edgewise.engines import openvino, ort
 from edgewise.model import feeds, load
 from edgewise.optimize.quantize import quantize, quantize_file
-from edgewise.optimize.quantizing import PLAIN, quantizing, saturates, unprofitable
-from edgewise.optimize.ranges import Histogram, chosen, squared_error
+from edgewise.optimize.quantize.options import PLAIN, quantizing, saturates, unprofitable
+from edgewise.optimize.quantize.ranges import Histogram, chosen, squared_error
 from edgewise.zoo import pocket
 
 CALIBRATORS = ("minmax", "percentile", "entropy", "mse")

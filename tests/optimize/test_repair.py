@@ -15,14 +15,14 @@ from edgewise.data.scenes import scenes
 from edgewise.model.feeds import shapes
 from edgewise.model.graph import Graph, Node, fixed, graph
 from edgewise.model.load import inspect
-from edgewise.optimize.coupling import Coupled, coupled
-from edgewise.optimize.linear import linear
 from edgewise.optimize.observe import observer
 from edgewise.optimize.prune import prune, weakest
-from edgewise.optimize.prune_with_data import prune_with_data
-from edgewise.optimize.repair import fit, repair
-from edgewise.optimize.walk import Walk, fed, needed
-from edgewise.optimize.widths import multiply_adds, sized
+from edgewise.optimize.prune.coupling import Coupled, coupled
+from edgewise.optimize.prune.linear import linear
+from edgewise.optimize.prune.repair import fit, repair
+from edgewise.optimize.prune.walk import Walk, fed, needed
+from edgewise.optimize.prune.widths import multiply_adds, sized
+from edgewise.optimize.prune.with_data import prune_with_data
 from edgewise.zoo import pocket
 
 Array = np.ndarray[Any, Any]

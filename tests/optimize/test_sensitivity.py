@@ -11,7 +11,7 @@ from edgewise.model.feeds import shapes
 from edgewise.model.graph import Array, Graph, fixed, graph
 from edgewise.model.load import inspect
 from edgewise.optimize.observe import Observe, observer
-from edgewise.optimize.sensitivity import difference, layers, quantized_alone, rounded, sensitivity
+from edgewise.optimize.quantize.sensitivity import difference, layers, quantized_alone, rounded, sensitivity
 from edgewise.zoo import pocket
 
 

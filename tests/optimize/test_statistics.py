@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from edgewise.core.types import Tensor
 from edgewise.model.graph import Graph, Node
-from edgewise.optimize.linear import Linear, linear, patches, rewritten, rows
 from edgewise.optimize.observe import observer
-from edgewise.optimize.statistics import Sums, per_sample, places, seen
+from edgewise.optimize.prune.linear import Linear, linear, patches, rewritten, rows
+from edgewise.optimize.prune.statistics import Sums, per_sample, places, seen
 
 Array = np.ndarray[Any, Any]
 

@@ -10,10 +10,10 @@ from edgewise.core.errors import Unsupported
 from edgewise.model.feeds import shapes
 from edgewise.model.graph import Graph, fixed, graph
 from edgewise.model.load import inspect
-from edgewise.optimize.coupling import coupled
-from edgewise.optimize.importance import groups
 from edgewise.optimize.prune import prune
-from edgewise.optimize.widths import Sized, chosen, multiply_adds, sized
+from edgewise.optimize.prune.coupling import coupled
+from edgewise.optimize.prune.importance import groups
+from edgewise.optimize.prune.widths import Sized, chosen, multiply_adds, sized
 from edgewise.zoo import pocket
 
 TWO = [

@@ -15,13 +15,15 @@ from ..model.emit import emit
 from ..model.feeds import shapes
 from ..model.graph import Array, Graph, Node, fixed, graph
 from ..model.load import inspect
-from .coupling import coupled
 from .fuse import fuse
-from .layer import layers
 from .lowrank import lowrank
+from .lowrank.layer import layers
+from .lowrank.pieces import Choice, alone
 from .observe import Observe, observer, opened
-from .pieces import Choice, alone
 from .prune import prune, weakest
+from .prune.coupling import coupled
+from .prune.widths import narrowed
+from .prune.with_data import prune_with_data
 from .reorder import reordered
 
 # Seconds that a small graph takes where the model is to run.
@@ -41,16 +43,36 @@ class Pass:
     data: bool = False
 
 
-def _prune(found: Graph, observe: Observe | None, timed: Timed | None, *, ratio: float | None) -> Graph:
+def _prune(
+    found: Graph, observe: Observe | None, timed: Timed | None, *, ratio: float | None, cost: float | None
+) -> Graph:
+    """By `cost`, what is to be left of it, with a look at what channels are worth; by `ratio`, the share of each layer's
+    channels that goes, their weights being the smallest."""
+    if cost is not None:
+        if ratio is not None:
+            raise InputError("prune goes by ratio or by cost, found both", "prune(cost=0.7)")
+        if observe is None:
+            raise Unsupported(
+                "prune(cost=…) looks at what channels are worth, and there are no inputs to see it by",
+                "--data FOLDER, or prune(ratio=0.3)",
+            )
+        return prune_with_data(found, observe, 1 - cost, _seconds(found, timed) if timed else None)
     classes = coupled(found)
-    gone = weakest(found, classes, 0.3 if ratio is None else ratio)
+    share = 0.3 if ratio is None else ratio
+    gone = weakest(found, classes, share)
     if not gone:
         raise Unsupported(
-            f"nothing can be taken out at a ratio of {ratio:g}: {len(classes)} channels are free to go, "
+            f"nothing can be taken out at a ratio of {share:g}: {len(classes)} channels are free to go, "
             "and what stays of a layer is a multiple of 8",
             "prune(ratio=0.5)",
         )
     return prune(found, gone)
+
+
+def _seconds(found: Graph, timed: Timed) -> Callable[[str, int, int], float]:
+    """What a layer takes with so many channels in and out."""
+    nodes = {node.name: node for node in found.nodes}
+    return lambda name, taken, made: timed(narrowed(by_itself(found, nodes[name]), taken, made))
 
 
 def _lowrank(found: Graph, observe: Observe | None, timed: Timed | None, *, cost: float | None) -> Graph:
@@ -62,7 +84,7 @@ def _lowrank(found: Graph, observe: Observe | None, timed: Timed | None, *, cost
             return timed(alone(found, known[node.name], choice))
         return timed(by_itself(found, node))
 
-    return lowrank(found, observe, ratio=0.7 if cost is None else cost, cost=seconds if timed else None)
+    return lowrank(found, observe, ratio=0.7 if cost is None else cost, cost=seconds if timed else None, in_turn=False)
 
 
 def by_itself(found: Graph, node: Node) -> Graph:
@@ -75,7 +97,7 @@ def by_itself(found: Graph, node: Node) -> Graph:
 PASSES: Mapping[str, Pass] = {
     "fuse": Pass(lambda found, observe, timed: fuse(found), {}, exact=True),
     "lowrank": Pass(_lowrank, {"cost": None}, data=True),
-    "prune": Pass(_prune, {"ratio": None}),
+    "prune": Pass(_prune, {"ratio": None, "cost": None}, data=True),
     "reorder": Pass(lambda found, observe, timed: reordered(found), {}, exact=True),
 }
 

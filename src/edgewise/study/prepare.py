@@ -34,7 +34,7 @@ from ..measure import isolate
 from ..measure.cell import Cell, Session
 from ..model import feeds
 from ..model.graph import fixed
-from ..optimize.quantizing import PLAIN, Quantizing, saturates
+from ..optimize.quantize.options import PLAIN, Quantizing, saturates
 from ..system.machine import cpu_quota, physical_cores, usable_cores
 from ..zoo import pocket, pretrained
 from . import home, images

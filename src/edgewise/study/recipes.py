@@ -17,7 +17,7 @@ from ..measure import isolate
 from ..model import feeds
 from ..model.graph import fixed
 from ..optimize.apply import PASSES, options
-from ..optimize.quantizing import quantizing, unprofitable
+from ..optimize.quantize.options import quantizing, unprofitable
 from . import home
 from .distill import distilling
 from .prepare import Limits, file_digest, quantized

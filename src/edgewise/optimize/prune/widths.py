@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ..core.errors import Unsupported
-from ..model.graph import Graph, Node
+import numpy as np
+
+from ...core.errors import Unsupported
+from ...core.types import Tensor
+from ...model.graph import Graph, Node
 from .importance import Group
 
 # What a layer, by the name of its node, costs with so many channels in and out; any unit.
@@ -64,6 +67,30 @@ def multiply_adds(graph: Graph, block: int = _BLOCK) -> Cost:
         return _each(graph, node) * (made if _depthwise(node) else taken * made)
 
     return cost
+
+
+def narrowed(one: Graph, taken: int, made: int) -> Graph:
+    """A layer by itself with so many channels in and out: for measuring what it takes."""
+    (node,) = one.nodes
+    x, y = node.inputs[0], node.outputs[0]
+    groups = int(node.attributes.get("group", 1))
+    weight = one.constants[node.inputs[1]]
+    across = node.operator != "Conv" and not node.attributes.get("transB", 0)
+    sizes = (taken, made) if across else (made, taken if groups == 1 else weight.shape[1])
+    constants = {**one.constants, node.inputs[1]: np.resize(weight, (*sizes, *weight.shape[2:]))}
+    for name in node.inputs[2:]:
+        if name in constants:
+            constants[name] = np.resize(constants[name], (*constants[name].shape[:-1], made))
+    values = {
+        name: replace(one.values[name], shape=_wide(one.values[name], count)) for name, count in ((x, taken), (y, made))
+    }
+    attributes = {**node.attributes, "group": made} if groups > 1 else node.attributes
+    return replace(one, nodes=(replace(node, attributes=attributes),), constants=constants, values=values)
+
+
+def _wide(tensor: Tensor, count: int) -> tuple[int | str | None, ...]:
+    shape = tensor.shape or ()
+    return (*shape[:1], count, *shape[2:])
 
 
 def _depthwise(node: Node) -> bool:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..model.graph import Array, Graph, Node
-from .observe import Observe
+from ...model.graph import Array, Graph, Node
+from ..observe import Observe
 from .ranges import Range, ranges
 
 _LEVELS = 255

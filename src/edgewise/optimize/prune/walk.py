@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..model.graph import Array, Graph, Node
-from .observe import Observe, observer
+from ...model.graph import Array, Graph, Node
+from ..observe import Observe, observer
 
 # Of all values kept at one time; more samples than fit are left out.
 _LARGEST_BYTES = 6 << 30

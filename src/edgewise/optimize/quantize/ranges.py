@@ -13,9 +13,9 @@ from functools import partial
 
 import numpy as np
 
-from ..core.errors import InputError
-from ..model.graph import Array, Graph
-from .observe import Observe
+from ...core.errors import InputError
+from ...model.graph import Array, Graph
+from ..observe import Observe
 
 Range = tuple[float, float]
 _BINS = 2048

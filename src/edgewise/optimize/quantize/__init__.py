@@ -22,13 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError, Unsupported
-from ..core.types import Model, Tensor
-from ..data import arrays
-from ..model.feeds import feeds
-from ..model.load import inspect
+from ...core.errors import InputError, Unsupported
+from ...core.types import Model, Tensor
+from ...data import arrays
+from ...model.feeds import feeds
+from ...model.load import inspect
 from . import static
-from .quantizing import PLAIN, Quantizing, quantizing
+from .options import PLAIN, Quantizing, quantizing
 
 # QDQ per channel needs 13; 17 is what every engine here reads.
 _OPSET = 17
@@ -164,7 +164,7 @@ def quantize_file(
 ) -> Model:
     """`quantize` with JSON arguments: calibration inputs from an .npz file, or seeded noise where there is none; of the
     options, those `given`."""
-    from ..core.records import from_json
+    from ...core.records import from_json
 
     subject, options = from_json(Model, model), quantizing(given or {})
     sizes = {name: tuple(shape) for name, shape in shapes.items()}

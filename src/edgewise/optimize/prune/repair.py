@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..model.graph import Array, Graph, Node
+from ...model.graph import Array, Graph, Node
+from ..observe import Observe
 from .coupling import Coupled
 from .linear import Linear, linear, patches, rewritten, rows
-from .observe import Observe
 from .statistics import ROWS, Sums, held, per_sample, places
 from .walk import Walk, fed
 

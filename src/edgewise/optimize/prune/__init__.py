@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core.types import Tensor
-from ..model.graph import Array, Graph, Node
+from ...core.types import Tensor
+from ...model.graph import Array, Graph, Node
 from .coupling import Coupled, Param
 
 # Engines compute channels in blocks of this many: a block that is not full costs as much as one that is.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..model.graph import Array
+from ...model.graph import Array
 
 _SWEEPS = 4
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.errors import InputError
-from ..core.types import Tensor
-from ..model.graph import Array, Graph, Node
-from ..model.work import Uncountable, work
+from ...core.errors import InputError
+from ...core.types import Tensor
+from ...model.graph import Array, Graph, Node
+from ...model.work import Uncountable, work
 from .layer import Layer, Window
 
 FORMS = ("svd", "separable", "tucker")

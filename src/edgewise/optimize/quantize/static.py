@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError, Unsupported
-from ..model.arena import value_bytes
-from ..model.cost import cost
-from ..model.graph import Array, Graph, fixed, graph
-from ..model.load import inspect
+from ...core.errors import InputError, Unsupported
+from ...model.arena import value_bytes
+from ...model.cost import cost
+from ...model.graph import Array, Graph, fixed, graph
+from ...model.load import inspect
+from ..observe import Observe, observer
 from .correct import corrected
 from .equalize import equalized
 from .mixed import free
-from .observe import Observe, observer
-from .quantizing import Quantizing
+from .options import Quantizing
 from .ranges import Range, floats, ranges
 from .sensitivity import difference, layers, sensitivity
 

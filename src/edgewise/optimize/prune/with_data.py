@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..core.errors import Unsupported
-from ..model.graph import Graph
+from ...core.errors import Unsupported
+from ...model.graph import Graph
+from ..observe import Observe
+from . import prune
 from .coupling import Coupled, coupled
 from .effects import answered, effects, limited, scaled
 from .importance import RIDGE, Table, eliminated, groups
-from .observe import Observe
-from .prune import prune
 from .repair import repair
 from .statistics import ROWS, seen
 from .walk import fed

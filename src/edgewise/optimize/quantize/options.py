@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from ..core.errors import InputError
-from ..core.types import Machine
+from ...core.errors import InputError
+from ...core.types import Machine
 
 # What each option may be; the first is what it is unless it is said. `keep` is a number.
 ALLOWED: Mapping[str, tuple[str, ...]] = {

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ..core.errors import InputError, Unsupported
-from ..model.graph import Array, Graph, Node
+from ...core.errors import InputError, Unsupported
+from ...model.graph import Array, Graph, Node
+from ..observe import Observe
 from .candidates import Cost, candidates
 from .fit import Seen, factors, seen, shift
 from .gram import WIDEST, gather, mixed, wide
 from .layer import Layer, layers
-from .observe import Observe
 from .pieces import FORMS, Choice, multiply_adds, pieces, replaced
 from .ranks import Candidate, gated, shrink
 

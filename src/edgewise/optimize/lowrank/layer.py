@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..model.graph import Array, Graph, Node
+from ...model.graph import Array, Graph, Node
 
 # Before this Gemm says in an attribute how its bias is spread.
 _GEMM_OPSET = 7

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..model.graph import Array
+from ...model.graph import Array
 from . import factor
 from .gram import wide
 from .layer import Layer

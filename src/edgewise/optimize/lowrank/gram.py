@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from ..core.errors import InputError
-from ..model.graph import Array, Graph, Node
+from ...core.errors import InputError
+from ...model.graph import Array, Graph, Node
+from ..observe import Observe
 from .layer import Layer, Window, window
-from .observe import Observe
 
 # Some of each sample, rather than all of few: places of one image resemble each other.
 _PLACES = 64

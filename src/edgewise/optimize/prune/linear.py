@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..model.graph import Array, Graph, Node
+from ...model.graph import Array, Graph, Node
 
 
 @dataclass(frozen=True, slots=True)

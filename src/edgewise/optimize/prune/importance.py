@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..model.graph import Array, Graph
+from ...model.graph import Array, Graph
 from .coupling import Coupled
 from .linear import Linear, linear
 from .statistics import Sums, held

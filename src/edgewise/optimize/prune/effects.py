@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ..model.graph import Array, Graph
+from ...model.graph import Array, Graph
+from ..observe import Observe
 from .importance import Table
 from .linear import rewritten
-from .observe import Observe
 
 
 def effects(graph: Graph, observe: Observe, table: Table, answers: Mapping[str, Array]) -> dict[int, float]:

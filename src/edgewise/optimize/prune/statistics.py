@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..model.graph import Array, Graph
+from ...model.graph import Array, Graph
+from ..observe import Observe
 from .linear import Linear, patches
-from .observe import Observe
 
 # Rows of features looked at for a layer: these many, or these many times its features, whichever are more.
 ROWS = 20_000

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..model.graph import Array, Graph, Node
-from .observe import Observe, observer
+from ...model.graph import Array, Graph, Node
+from ..observe import Observe, observer
 from .sensitivity import layers
 
 # The samples an observer is to run, by input.

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from ..model.graph import Graph, Node
+from ...model.graph import Graph, Node
 
 # One input; what comes out has the channels of what went in.
 _SAME = frozenset(

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..model.graph import Array, Graph, Node
+from ...model.graph import Array, Graph, Node
 from . import factor
 from .fit import Seen, seen, split
 from .layer import Layer

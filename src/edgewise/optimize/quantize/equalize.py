@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..model.graph import Array, Graph, Node
+from ...model.graph import Array, Graph, Node
 
 # f(s x) = s f(x) for every s > 0, channel by channel.
 _PASSING = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Identity", "LeakyRelu", "MaxPool", "PRelu", "Relu")
