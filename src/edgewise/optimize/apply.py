@@ -44,9 +44,9 @@ class Pass:
 
 
 def _prune(
-    found: Graph, observe: Observe | None, timed: Timed | None, *, ratio: float | None, cost: float | None
+    found: Graph, observe: Observe | None, timed: Timed | None, *, ratio: float | None = None, cost: float | None = None
 ) -> Graph:
-    """By `cost`, what is to be left of it, with a look at what channels are worth; by `ratio`, the share of each layer's
+    """By `cost`, what is to be left of it, by what channels are worth at work; by `ratio`, the share of each layer's
     channels that goes, their weights being the smallest."""
     if cost is not None:
         if ratio is not None:
@@ -75,7 +75,7 @@ def _seconds(found: Graph, timed: Timed) -> Callable[[str, int, int], float]:
     return lambda name, taken, made: timed(narrowed(by_itself(found, nodes[name]), taken, made))
 
 
-def _lowrank(found: Graph, observe: Observe | None, timed: Timed | None, *, cost: float | None) -> Graph:
+def _lowrank(found: Graph, observe: Observe | None, timed: Timed | None, *, cost: float | None = None) -> Graph:
     known = {layer.node.name: layer for layer in layers(found)}
 
     def seconds(node: Node, choice: Choice | None) -> float:
