@@ -69,7 +69,7 @@ def test_says_that_nothing_was_found_and_why_a_recipe_is_missing() -> None:
 
 
 def test_layers_that_mind_are_drawn() -> None:
-    layers = (Layer("conv1", "Conv", 0.1, 0.2), Layer("conv2", "Conv", 0.01, 0.05))
+    layers = (Layer("conv2", 0.01, 0.05), Layer("conv1", 0.1, 0.2))
     front = Front("m", "net", "here", "ort:cpu@1", (AS_IS,), layers=layers)
     (chart,) = [chart for chart in analysis.run(Evidence(fronts=(front,))).charts if chart.kind == "bar"]
     assert chart.series[0].x == ("conv1", "conv2")

@@ -154,9 +154,9 @@ def _charts(front: Front) -> Iterator[Chart]:
         title = f"{front.label} on {front.target}: what recipes make of it"
         yield Chart("scatter", title, Axis("latency_ratio", "ratio"), Axis("top1", "accuracy"), series)
     if front.layers:
-        worst = sorted(front.layers, key=lambda layer: -layer.kl)[:_MOST_LAYERS]
-        names = tuple(layer.name for layer in worst)
+        by_kl = all(layer.kl is not None for layer in front.layers)
+        values = {layer.name: (layer.kl if by_kl else layer.mse) or 0.0 for layer in front.layers}
+        worst = sorted(values, key=lambda name: -values[name])[:_MOST_LAYERS]
         title = f"{front.label}: what quantizing one layer alone does to the answers"
-        yield Chart(
-            "bar", title, Axis("layer"), Axis("kl"), (Series("divergence", names, tuple(layer.kl for layer in worst)),)
-        )
+        alone = Series("one layer in int8", tuple(worst), tuple(values[name] for name in worst))
+        yield Chart("bar", title, Axis("layer"), Axis("divergence" if by_kl else "squared error", "number"), (alone,))

@@ -16,10 +16,14 @@ from ..analyze.accuracy import Outcome, paired
 from ..analyze.compare import speed
 from ..core import stats
 from ..core.errors import EdgewiseError, InputError, StoreError
-from ..core.front import AS_IT_IS, Answered, Front, Point
+from ..core.front import AS_IT_IS, Answered, Front, Layer, Point
+from ..core.records import from_json, to_json
 from ..core.types import Failure, Model, Placement, Recipe, Scenario, Target
+from ..measure import isolate
 from ..measure.accuracy import Exam
 from ..measure.cell import Cell
+from ..model import feeds
+from ..model.graph import fixed
 from ..optimize.search import Space, Tried, search
 from ..store.db import Store
 from ..store.evaluations import Evaluations
@@ -60,6 +64,11 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Sensitive:
+    layers: tuple[Layer, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Optimized:
     """Every point, and the model of the one that was chosen."""
 
@@ -96,7 +105,9 @@ class _Optimize:
                 )
             ).encode()
         ).hexdigest()[:20]
+        # By recipe, what the front shows; by key, all there is.
         self._points: dict[str, Point] = {}
+        self._found: dict[str, Point] = {}
 
     def run(self) -> Optimized:
         self._point(AS_IT_IS)
@@ -104,7 +115,7 @@ class _Optimize:
         if self._asked.recipe is not None:
             chosen: str | None = str(self._asked.recipe) or AS_IT_IS
             for recipe in _prefixes(self._asked.recipe):
-                if self._point(str(recipe)).reason:
+                if self._point(str(recipe), chosen).reason:
                     chosen = None
                     break
         else:
@@ -114,11 +125,30 @@ class _Optimize:
             self._reported(AS_IT_IS)
             # What each step brings is told by the recipe without it.
             for recipe in _prefixes(recipes.parse(chosen)):
-                self._point(str(recipe))
-                self._reported(str(recipe))
-        front = replace(self._front(), chosen=chosen, note=note)
+                self._point(str(recipe), chosen)
+                self._reported(str(recipe), chosen)
+        front = replace(self._front(), chosen=chosen, note=note, layers=self._layers())
         self._kept.keep("front", front.key, front)
         return Optimized(front, None if chosen is None else self._model_of(chosen))
+
+    def _layers(self) -> tuple[Layer, ...]:
+        """Which layers mind being quantized, where a recipe did and there are inputs to see it by."""
+        if self._limits.calibration is None or not any(recipes.to_int8(recipes.parse(each)) for each in self._points):
+            return ()
+        key = f"{self._about}|layers"
+        found = self._kept.find("layers", key, Sensitive)
+        if found is None:
+            self._tell("which layers mind being quantized")
+            counted = isolate.call(
+                "edgewise.study.passes:sensitivity_of",
+                timeout_s=max(self._limits.timeout_s, 600.0),
+                memory_bytes=self._limits.memory_bytes,
+                model=to_json(fixed(self._model, feeds.shapes(self._model, 1, self._limits.shapes))),
+                samples=self._limits.calibration,
+            )
+            found = Sensitive(tuple(from_json(Layer, each) for each in counted))
+            self._kept.keep("layers", key, found)
+        return found.layers
 
     def _search(self) -> str:
         asking = search(self._asked.space)
@@ -186,22 +216,31 @@ class _Optimize:
             given = images.held_out_calibration(self._model, self._deciding, held)
         self._limits = replace(limits, calibration=given or own)
 
-    def _point(self, recipe: str) -> Point:
-        """What a recipe comes to, from the store where that has it."""
-        if recipe not in self._points:
-            key = f"{self._about}|{recipe}"
+    def _point(self, recipe: str, whole: str | None = None) -> Point:
+        """What a recipe comes to, from the store where that has it; as the beginning of `whole`, where it is one."""
+        key = self._key(recipe, whole)
+        if key not in self._found:
             point = self._kept.find("point", key, Point)
             if point is None:
-                point = self._made(recipe)
+                point = self._made(recipe, whole)
                 self._kept.keep("point", key, point)
-            self._points[recipe] = point
-        return self._points[recipe]
+            self._found[key] = point
+        self._points[recipe] = self._found[key]
+        return self._found[key]
 
-    def _made(self, recipe: str) -> Point:
+    def _key(self, recipe: str, whole: str | None) -> str:
+        """Pieces of what becomes int8 in the end are timed so from the beginning: another model than for itself."""
+        other = self._eight(recipe, whole) != recipes.to_int8(recipes.parse(recipe))
+        return f"{self._about}|{recipe}" + ("|int8" if other else "")
+
+    def _eight(self, recipe: str, whole: str | None) -> bool:
+        return recipes.to_int8(recipes.parse(whole or recipe))
+
+    def _made(self, recipe: str, whole: str | None) -> Point:
         parsed = recipes.parse(recipe)
         self._tell(f"{recipe}: making it" if parsed.steps else "the model as it is")
         try:
-            model = self._model_of(recipe)
+            model = self._model_of(recipe, whole)
             point = Point(recipe, model.digest)
             self._store.save_model(model)
             costed = keep_cost(self._store, model, 1, self._limits)
@@ -217,9 +256,9 @@ class _Optimize:
         except EdgewiseError as error:
             return Point(recipe, reason=error.message)
 
-    def _model_of(self, recipe: str) -> Model:
-        target = self._timing()
-        return recipes.applied(self._model, recipes.parse(recipe), self._request.machine, self._limits, _silent, target)
+    def _model_of(self, recipe: str, whole: str | None = None) -> Model:
+        parsed, machine, eight = recipes.parse(recipe), self._request.machine, self._eight(recipe, whole)
+        return recipes.applied(self._model, parsed, machine, self._limits, _silent, self._timing(), eight)
 
     def _timing(self) -> Target | None:
         """Where passes time pieces: engines that read them as they are written."""
@@ -283,14 +322,15 @@ class _Optimize:
             ratio = (1 / quicker.high, 1 / quicker.estimate, 1 / quicker.low) if quicker else None
         return replace(point, ratio=ratio, p50_ns=stats.quantile(mine.samples_ns, 0.5), memory_bytes=mine.peak_bytes)
 
-    def _reported(self, recipe: str) -> Point:
+    def _reported(self, recipe: str, whole: str | None = None) -> Point:
         """The same point with its answers on the images that were kept back."""
-        point = self._points[recipe]
+        point = self._point(recipe, whole)
         if point.reported is None and self._reporting is not None and not point.reason:
             self._tell(f"{recipe}: {len(self._reporting.indices)} images that nothing was decided on")
-            point = replace(point, reported=self._answered(self._model_of(recipe), self._reporting))
-            self._points[recipe] = point
-            self._kept.keep("point", f"{self._about}|{recipe}", point)
+            point = replace(point, reported=self._answered(self._model_of(recipe, whole), self._reporting))
+            key = self._key(recipe, whole)
+            self._points[recipe] = self._found[key] = point
+            self._kept.keep("point", key, point)
         return point
 
 

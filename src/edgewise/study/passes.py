@@ -10,18 +10,24 @@ from pathlib import Path
 from typing import Any
 
 from ..core import registry
+from ..core.front import Layer
+from ..core.records import from_json, to_json
 from ..core.text import parse_target
 from ..core.types import Model, Placement, Target
 from ..model.emit import emit
 from ..model.feeds import feeds, shapes
 from ..model.graph import Graph
+from ..model.graph import graph as graph_of
 from ..model.load import inspect
 from ..optimize import apply
 from ..optimize.eight import eight
+from ..optimize.observe import observer
+from ..optimize.quantize.sensitivity import sensitivity
 from ..parallel.build import build
 
 # The least of many runs: what a layer takes when nobody is in its way.
 _RUNS, _LONGEST_S = 30, 0.05
+_SENSITIVITY_SAMPLES = 128
 
 
 def apply_file(
@@ -36,6 +42,14 @@ def apply_file(
     """`optimize.apply.apply_file`, with what pieces of the model take on `target`."""
     timed = timer(parse_target(target)) if target else None
     return apply.apply_file(model, name, given, path, batched, samples, timed)
+
+
+def sensitivity_of(model: dict[str, Any], samples: str) -> Any:
+    """For a worker: which layers of a model mind being quantized; as JSON."""
+    source = from_json(Model, model)
+    seen = {name: array[:_SENSITIVITY_SAMPLES] for name, array in apply.inputs_of(source, samples).items()}
+    found = sensitivity(graph_of(source), observer(seen))
+    return to_json([Layer(each.layer, each.mse, each.kl) for each in found])
 
 
 def timer(target: Target) -> Callable[[Graph], float]:

@@ -53,7 +53,7 @@ def made(
     missed: Callable[[str], None],
 ) -> Iterator[Model]:
     """What each recipe makes of each model. One that cannot be applied is told as missed, and the others go on."""
-    doubt = unprofitable(machine) if any(_to_int8(step) for recipe in recipes for step in recipe.steps) else None
+    doubt = unprofitable(machine) if any(map(to_int8, recipes)) else None
     if doubt:
         tell(doubt)
     for model in models:
@@ -73,14 +73,15 @@ def applied(
     limits: Limits,
     tell: Callable[[str], None],
     target: Target | None = None,
+    eight: bool | None = None,
 ) -> Model:
     """What the recipe makes of a model; each step's result is checked, and kept by what it depends on. `target`: where
-    passes time pieces of it; as quantized as it will be."""
+    passes time pieces of it; `eight`: in 8 bits, by default where the recipe ends so."""
     if not recipe.steps:
         return model
     tell(f"{recipe} of {model.label}")
     found = model
-    eight = any(map(_to_int8, recipe.steps))
+    eight = to_int8(recipe) if eight is None else eight
     where = replace(target, precision="int8") if target and eight else target
     for step in recipe.steps:
         if step.name == "quantize":
@@ -107,8 +108,10 @@ def off(model: Model, made: Model, limits: Limits, *, exact: bool = False) -> fl
     return float(found)
 
 
-def _to_int8(step: Step) -> bool:
-    return step.name == "quantize" and quantizing(dict(step.options)).precision == "int8"
+def to_int8(recipe: Recipe) -> bool:
+    """Whether what it makes computes in 8 bits."""
+    own = [step for step in recipe.steps if step.name == "quantize"]
+    return any(quantizing(dict(step.options)).precision == "int8" for step in own)
 
 
 def _quantize(step: Step, model: Model, machine: Machine, limits: Limits) -> Model:
