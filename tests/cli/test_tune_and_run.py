@@ -120,3 +120,25 @@ def test_no_winner_is_no_plan(tiny_onnx: Path, tmp_path: Path, capsys: pytest.Ca
     assert _main([*asked, "-o", str(tmp_path / "p.json"), "--save", str(tmp_path / "lab.db")]) == 6
     assert "no candidate runs, answers right and keeps every bound" in capsys.readouterr().out
     assert not (tmp_path / "p.json").exists()
+
+
+@pytest.mark.alone
+def test_recipes_join_the_race(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pruned by a third without data it answers nearly at random, so however quick it is, it must not win."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(race, "WARMUP_NS", 5_000_000)
+    monkeypatch.setattr(tune, "CLOSE_TURNS", 8)
+    monkeypatch.setattr("edgewise.study.images.STATISTICS_IMAGES", 200)
+    monkeypatch.setattr("edgewise.cli.tune._recipes", lambda *_: ("fuse", "prune(ratio=0.35)", "lowrank(cost=0.01)"))
+    data = ("--data", "pocket(count=300)", "--max-loss", "10")
+    assert _main(["tune", "pocket/nano", "--optimize", *data, "--on", "ort:cpu:fp32@1", "--save", "lab.db"]) == 0
+    out = capsys.readouterr().out
+    assert "pocket/nano | fuse" in out
+    assert "pocket/nano | prune(ratio=0.35)" in out
+    assert "lowrank(cost=0.01) of pocket/nano" in out, "what could not be made is told"
+    (winner,) = [line for line in out.splitlines() if " won " in line]
+    assert "prune" not in winner
+    plan = read(str(tmp_path / "pocket-nano.plan.json"))
+    assert (plan.model.recipe == "fuse") == ("| fuse" in winner)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
-QUANTIZED = ("quantize", "quantize(correct=bias)", "quantize(correct=bias, equalize=yes)")
+QUANTIZED = ("quantize", "quantize(calibrate=mse, correct=bias)")
 # Where each form of whole quantization loses too much, so many layers stay in floats.
 _FLOATS = (2, 5)
 # The share of the cost that stays: where halving begins, how fine it ends, and how little is tried at all.
@@ -76,7 +76,7 @@ def _quantized(space: Space, head: tuple[str, ...]) -> Generator[str, Tried, tup
         if tried.allowed and tried.ratio is not None:
             found.append((tried.ratio, form))
     for count in _FLOATS if space.quantized and not found else ():
-        form = f"quantize(correct=bias, keep={count})"
+        form = f"quantize(calibrate=mse, correct=bias, keep={count})"
         tried = yield _recipe(*head, form)
         if tried.allowed and tried.ratio is not None:
             found.append((tried.ratio, form))
