@@ -126,6 +126,7 @@ def test_ctrl_c_keeps_what_there_is_and_says_how_to_go_on(study: Path, tiny_onnx
     assert told["results"][0]["rounds"][0]["started_ns"] == before.rounds[0].started_ns  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_what_is_found_out_beside_is_kept_and_not_asked_again(study: Path, tmp_path: Path) -> None:
     study.write_text(
         'models = ["pocket/nano", "tiny"]\non = ["ort:cpu@1", "ort:tpu"]\nprofile = true\nsupport = true\n'

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 
 def edgewise(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "edgewise", *arguments], capture_output=True, text=True, timeout=120)
@@ -21,6 +23,7 @@ def test_every_operator_has_a_verdict_and_the_engine_keeps_its_word(tiny_onnx: P
     assert len(found["partitions"]) == 1 and found["ran_on"] and found["error"] < 1e-6
 
 
+@pytest.mark.slow
 def test_an_imitated_npu_fragments_the_model_and_a_wrong_operator_is_found(tiny_onnx: Path) -> None:
     wrong = "null:cpu:fp32{over=ort,wrong=Gemm}"
     done = edgewise("support", str(tiny_onnx), "--on", "null:npu{refuse=Relu}", "--on", wrong)

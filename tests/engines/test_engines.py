@@ -23,16 +23,22 @@ from edgewise.study.survey import survey
 needs_openvino = pytest.mark.skipif(not importlib.util.find_spec("openvino"), reason="openvino is not installed")
 
 
+# Every case is converted, most of them for nothing else.
+LONG = ("mnn", "ncnn")
+
+
 @pytest.fixture(scope="module")
 def outcomes_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Outcome]]:
     """Two suites at a time: each sits in a worker of its own, and some spend their time in converters."""
     pool = ThreadPoolExecutor(2)
     installed = [facts.name for facts in survey()[1] if facts.version]
-    running = {name: pool.submit(lambda each: list(conformance(each)), name) for name in installed}
-    return lambda name: running[name].result()
+    running = {name: pool.submit(lambda each: list(conformance(each)), name) for name in installed if name not in LONG}
+    return lambda name: running[name].result() if name in running else list(conformance(name))
 
 
-@pytest.mark.parametrize("name", registry.names("engines"))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in registry.names("engines")]
+)
 def test_conformance(name: str, outcomes_of: Callable[[str], list[Outcome]]) -> None:
     facts = survey([name])[1][0]
     if facts.version is None:

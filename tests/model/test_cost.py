@@ -190,7 +190,7 @@ def test_a_quantized_model_multiplies_as_much_and_moves_less(tmp_path: Path) -> 
     assert not found.unknown
 
 
-@pytest.mark.parametrize("elements", [64, (1 << 24) + 64])
+@pytest.mark.parametrize("elements", [64, pytest.param((1 << 24) + 64, marks=pytest.mark.slow)])
 def test_a_cast_weight_counts_as_cast(tmp_path: Path, elements: int) -> None:
     """As an engine has it once it is loaded, whether it is small enough to be folded here or not."""
     nodes = [

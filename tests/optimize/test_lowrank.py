@@ -17,8 +17,7 @@ from edgewise.core.types import Tensor
 from edgewise.model.emit import emit
 from edgewise.model.graph import Graph, Node
 from edgewise.model.load import inspect
-from edgewise.optimize import gram
-from edgewise.optimize.lowrank import by_multiply_adds, choices, factored, kept, lowrank
+from edgewise.optimize.lowrank import by_multiply_adds, choices, factored, gram, kept, lowrank
 from edgewise.optimize.lowrank.gram import gather, patches
 from edgewise.optimize.lowrank.gram import gram as gram_of
 from edgewise.optimize.lowrank.layer import Layer, layers, window

@@ -223,7 +223,7 @@ def test_calibration_never_sees_what_is_asked(monkeypatch: pytest.MonkeyPatch, t
         assert len(held) == (30 if hold_out else 0)
         assert not set(held) & set(asked_about.indices) and len(held) + len(asked_about.indices) == 300
     sources: list[str] = []
-    monkeypatch.setattr(images, "other_calibration", lambda _, source, *__: sources.append(source) or "made")
+    monkeypatch.setattr(images, "other_calibration", lambda _, source, *__, **___: sources.append(source) or "made")
     own_calibration(model, None)
     own_calibration(model, "pocket(split=train)")
     assert sources == ["pocket(split=train, count=128)", "pocket(split=validation, count=128)"]

@@ -383,8 +383,8 @@ WRONG = [
     ('models = ["tiny"]\nseed = -1', r"seed is a whole number \(-1\)"),
     ('models = ["tiny"]\nenergy = "some"', "unknown energy 'some'; known: off, active_minus_idle"),
     (
-        'models = ["tiny"]\nrecipes = ["distil"]',
-        r"recipes\[0\]: unknown step 'distil'; known: quantize, prune, reorder",
+        'models = ["tiny"]\nrecipes = ["shrink"]',
+        r"recipes\[0\]: unknown step 'shrink'; known: quantize, distill, fuse, lowrank, prune, reorder",
     ),
     ('models = ["tiny"]\nrecipes = ["prune(ratio=2)"]', "ratio of prune is a number between 0 and 1, found '2'"),
     ('models = ["tiny"]\nrecipes = ["prune(share=0.2)"]', "prune has no 'share'; it has ratio"),

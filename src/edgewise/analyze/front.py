@@ -128,8 +128,10 @@ def _steps(about: str, chosen: Point, points: dict[str, Point]) -> Iterator[Find
             ("weights", smaller),
             ("loss", point.loss - before.loss if point.decided else None),
         )
-        useless = quicker > 1 - _SAME and (smaller is None or smaller > 1 - _SAME)
-        yield Finding("step_brought_nothing" if useless else "step_brought", "note", f"{about}, step {count}", values)
+        if quicker > 1 - _SAME and (smaller is None or smaller > 1 - _SAME):
+            yield Finding("step_brought_nothing", "note", f"{about}, step {count}", values)
+        else:
+            yield Finding("step_brought", "note", f"{about}, step {count}", values)
         before = point
 
 

@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from statistics import median
+from statistics import fmean, median, stdev
 
 from ..analyze import trust
+from ..core import stats
 from ..core.energy import Used, by_meter, whole
 from ..core.race import Status, Wanted, turn_cost
 from ..core.stats.racing import ERROR_RATE, MARGIN, Gap, Seen, Standings, level, side
+from ..core.stats.special import t_quantile
 from ..core.types import Measurement
 from ..measure.cell import Cell
 from ..measure.energy import Metered, least_s
@@ -41,6 +43,7 @@ FAR = 2.0
 NO_TIE = 0.1
 # A meter's window: as long as it needs, within reason.
 METERED_S, LONGEST_METERED_S = 1.0, 10.0
+_LEVEL = 0.95
 
 Progress = Callable[[int, Sequence["Contender"], int], None]
 
@@ -320,3 +323,30 @@ class Heats:
         """Nothing is added from here on."""
         for c in self.contenders:
             c.side.result()
+
+
+def ratio_afresh(fresh: Heats, c: Contender, first: Contender) -> tuple[float, float, float] | None:
+    """Its cost over the first's, heat by heat, with Student's interval over the heats."""
+    values = {(s.heat, s.who): s.value for s in fresh.seen}
+    logs = [
+        values[heat, c.number] - values[heat, first.number]
+        for heat in range(1, fresh.heats + 1)
+        if (heat, c.number) in values and (heat, first.number) in values
+    ]
+    found = stats.ratio([[(math.exp(each), 1.0)] for each in logs])
+    return (found.low, found.estimate, found.high) if found else None
+
+
+def p50_afresh(c: Contender) -> tuple[float, float, float] | None:
+    """Of all fresh processes: Student's interval over the logarithms of their medians, which cannot fall below 0."""
+    m = c.measured
+    logs = [
+        math.log(median(s for r in m.measured if r.start == start for s in r.samples_ns))
+        for start in range(len(m.starts))
+        if any(r.start == start and r.samples_ns for r in m.measured)
+    ]
+    if len(logs) < 2:
+        return None
+    half = t_quantile(0.5 + _LEVEL / 2, len(logs) - 1) * stdev(logs) / len(logs) ** 0.5
+    centre = fmean(logs)
+    return math.exp(centre - half), math.exp(centre), math.exp(centre + half)

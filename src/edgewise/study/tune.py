@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import fmean, median, stdev
 
 from ..analyze.accuracy import Outcome, paired
 from ..core import stats
@@ -15,7 +13,6 @@ from ..core.evaluation import Evaluation
 from ..core.race import Beside, Entry, Loss, Race, Status, Wanted
 from ..core.stats.paired import SMALLEST_DIFFERENCE
 from ..core.stats.racing import ERROR_RATE
-from ..core.stats.special import t_quantile
 from ..core.text import parse_target
 from ..core.types import Failure, Measurement, Model, Placement, Scenario, Target
 from ..measure.cell import Cell, Session
@@ -27,7 +24,7 @@ from .accuracy import accuracy
 from .candidates import Candidate, candidates, group_size, not_tried, ready
 from .images import Question
 from .prepare import Limits, complete
-from .race import CLOSE_TURNS, GROUP, Contender, Heats
+from .race import CLOSE_TURNS, GROUP, Contender, Heats, p50_afresh, ratio_afresh
 from .request import Request
 
 # Images a first look at accuracy asks about, and the seconds it may take on a slow model.
@@ -390,14 +387,14 @@ class _Tune:
         found = []
         for c, (_, its) in zip(others, list(roles.values())[1:], strict=True):
             if c.measured.samples_ns:
-                ratio = _ratio(fresh, c, first)
+                ratio = ratio_afresh(fresh, c, first)
                 p50_ns = stats.quantile(c.measured.samples_ns, 0.5)
                 found.append(Beside(c.cell.task, tuple(its), p50_ns, ratio))
         own = Beside(first.cell.task, tuple(roles[_name(winner.cell)][1]), 0.0)
         if first.measured.samples_ns and own.roles:
             found.append(replace(own, p50_ns=stats.quantile(first.measured.samples_ns, 0.5), ratio=(1.0, 1.0, 1.0)))
         measured = tuple(c.measured for c in (first, *others) if c.measured.samples_ns)
-        return _Shown(tuple(found), measured, _p50(first))
+        return _Shown(tuple(found), measured, p50_afresh(first))
 
     def _next(self, winner: Contender) -> Cell | None:
         """The best of the others that may win."""
@@ -476,30 +473,3 @@ def _key(entry: Entry) -> float:
 
 def _name(cell: Cell) -> str:
     return f"{cell.label} {cell.task.placement} {cell.task.scenario}"
-
-
-def _ratio(fresh: Heats, c: Contender, first: Contender) -> tuple[float, float, float] | None:
-    """Its cost over the first's, heat by heat, with Student's interval over the heats."""
-    values = {(s.heat, s.who): s.value for s in fresh.seen}
-    logs = [
-        values[heat, c.number] - values[heat, first.number]
-        for heat in range(1, fresh.heats + 1)
-        if (heat, c.number) in values and (heat, first.number) in values
-    ]
-    found = stats.ratio([[(math.exp(each), 1.0)] for each in logs])
-    return (found.low, found.estimate, found.high) if found else None
-
-
-def _p50(c: Contender) -> tuple[float, float, float] | None:
-    """Of all fresh processes: Student's interval over the logarithms of their medians, which cannot fall below 0."""
-    m = c.measured
-    logs = [
-        math.log(median(s for r in m.measured if r.start == start for s in r.samples_ns))
-        for start in range(len(m.starts))
-        if any(r.start == start and r.samples_ns for r in m.measured)
-    ]
-    if len(logs) < 2:
-        return None
-    half = t_quantile(0.5 + _LEVEL / 2, len(logs) - 1) * stdev(logs) / len(logs) ** 0.5
-    centre = fmean(logs)
-    return math.exp(centre - half), math.exp(centre), math.exp(centre + half)
