@@ -1,9 +1,9 @@
 """P4: what optimizations without training make of two CIFAR-100 networks, on one core and split over two.
 
-The rows of seed 001's Table 2: each technique by itself, then together as the search finds them, for a loss of at most
-1.0 point and of the paper's own 2.67. Statistics come from `train_sample.npz`, decisions rest on 2,000 images of
-`test.npz` and what is printed was measured on its other 8,000. Latency is over that of the same engine's own, fully
-optimized fp32, in turns. An interrupted run goes on where it was (--save).
+The rows of Table 2 of a study of phones: each technique by itself, then together as the search finds them, for a loss
+of at most 1.0 point and of the paper's own 2.67. Statistics come from `train_sample.npz`, decisions rest on 2,000
+images of `test.npz` and what is printed was measured on its other 8,000. Latency is over that of the same engine's own,
+fully optimized fp32, in turns. An interrupted run goes on where it was (--save).
 """
 
 from __future__ import annotations
