@@ -60,6 +60,8 @@ def test_a_network_without_data_takes_a_recipe_and_says_nothing_of_answers(tmp_p
         (("pocket/small", "--recipe", "prune | magic"), "unknown step 'magic'"),
         (("pocket/small", "--recipe", "prune(ratio=2)"), "a number between 0 and 1"),
         (("pocket/small", "--recipe", "distill(epochs=0)"), "a whole number from 1 to 1000"),
+        (("pocket/small", "--recipe", "reorder", "--data", "/nothere"), "there is no data at /nothere"),
+        (("pocket/small", "--recipe", "reorder", "--data", "pocket(count=50)", "--labels", "/nothere"), "/nothere"),
         (("tiny",), "a search needs labelled images"),
         (("pocket/small", "--without", "magic"), "--without is one of"),
         (("pocket/small", "--max-loss", "-1"), "--max-loss is a number of points"),

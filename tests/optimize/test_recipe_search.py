@@ -80,3 +80,13 @@ def test_what_cannot_be_made_is_left_out() -> None:
 def test_without_room_for_any_loss_the_model_stays() -> None:
     known = driven(lambda recipe: (ordinary(recipe)[0], 1.0 if recipe != "fuse" else 0.0), 0.0, Space())
     assert best(known)[1] == "fuse"
+
+
+def test_goes_on_in_floats_where_eight_bits_are_no_quicker() -> None:
+    def tiny(recipe: str) -> tuple[float, float]:
+        ratio, loss = ordinary(recipe)
+        return (ratio * 4.4, loss) if "quantize" in recipe else (ratio, loss)
+
+    known = driven(tiny, 0.005, Space())
+    assert not any("prune" in recipe and "quantize" in recipe for recipe in known)
+    assert "prune" in best(known)[1]

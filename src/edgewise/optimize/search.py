@@ -81,6 +81,8 @@ def _quantized(space: Space, head: tuple[str, ...]) -> Generator[str, Tried, tup
         if tried.allowed and tried.ratio is not None:
             found.append((tried.ratio, form))
             break
+    # What rounding does not make quicker is only made worse by it.
+    found = [each for each in found if each[0] < _WORTH]
     if not found:
         return (), 1.0
     quickest = min(found)[0]

@@ -73,6 +73,20 @@ def exam(model: Model, question: Question, *, hold_out: bool) -> tuple[Exam, tup
     return Exam(path, question.labels, preprocess, chosen, digest, dataset.classes, label), tuple(order[:held])
 
 
+def labelled(question: Question) -> bool:
+    """Whether the images that were named have labels. What cannot be read, or not with the labels named, is refused."""
+    assert question.data is not None
+    path = _place(question.data)
+    data.open_dataset(path, labelled=False)
+    try:
+        data.open_dataset(path, question.labels)
+    except InputError:
+        if question.labels is not None:
+            raise
+        return False
+    return True
+
+
 def divided(model: Model, question: Question, *, hold_out: bool) -> tuple[Exam, Exam, tuple[int, ...]]:
     """The images decisions rest on, others that tell what came of them, and those left out for calibration."""
     everything, held = exam(model, question, hold_out=hold_out)

@@ -15,7 +15,7 @@ from .. import engines
 from ..analyze.accuracy import Outcome, paired
 from ..analyze.compare import speed
 from ..core import stats
-from ..core.errors import EdgewiseError, InputError, StoreError
+from ..core.errors import EdgewiseError, StoreError
 from ..core.front import AS_IT_IS, Answered, Front, Layer, Point
 from ..core.records import from_json, to_json
 from ..core.types import Failure, Model, Placement, Recipe, Scenario, Target
@@ -201,14 +201,12 @@ class _Optimize:
         given = self._asked.calibration
         own = images.own_calibration(self._model, question.data, count) if given is None else None
         held_out = given is None and own is None
-        try:
-            self._deciding, self._reporting, held = images.divided(self._model, question, hold_out=held_out)
-        except InputError:
-            if self._asked.recipe is None or question.data is None:
-                raise
+        held: tuple[int, ...] = ()
+        if self._asked.recipe is not None and question.data is not None and not images.labelled(question):
             # Images without labels will do to look at a network with.
             given = given or question.data
-            held = ()
+        else:
+            self._deciding, self._reporting, held = images.divided(self._model, question, hold_out=held_out)
         if given is not None and of_images(given):
             given = images.other_calibration(self._model, given, question.preprocess, self._deciding, count)
         elif held:
