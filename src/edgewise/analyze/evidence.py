@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..core.choosing import Choosing
 from ..core.evaluation import Evaluation
 from ..core.front import Front
 from ..core.mix import Mix
@@ -49,6 +50,7 @@ class Evidence:
     unfinished: tuple[str, ...] = ()
     mixes: tuple[Mix, ...] = ()
     fronts: tuple[Front, ...] = ()
+    choosings: tuple[Choosing, ...] = ()
 
 
 def absent(title: str, what: str, command: str) -> Section:

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from ..analyze.evidence import Costed, Evidence
 from ..analyze.scaling import NOT_TRIED
+from ..core.choosing import Choosing
 from ..core.errors import StoreError
 from ..core.evaluation import Evaluation
 from ..core.front import Front
@@ -115,8 +116,17 @@ def gather(paths: Sequence[str]) -> Evidence:
         tuple(name for key, name in begun.items() if key not in known) + asked,
         kept.mixes.all(),
         kept.fronts.all(),
+        kept.choosings.all(),
     )
-    others = (evidence.profiles, evidence.supports, evidence.roofs, evidence.ways, evidence.mixes, evidence.fronts)
+    others = (
+        evidence.profiles,
+        evidence.supports,
+        evidence.roofs,
+        evidence.ways,
+        evidence.mixes,
+        evidence.fronts,
+        evidence.choosings,
+    )
     if not (measurements or evaluations or any(others)):
         _refuse(paths, evidence.failures, evidence.unfinished)
     return evidence
@@ -218,6 +228,7 @@ class _KeptOf:
         self.ways = _Dated[Ways](lambda ways: ways.key)
         self.mixes = _Dated[Mix](lambda mix: (mix.name, mix.machine))
         self.fronts = _Dated[Front](lambda front: front.key)
+        self.choosings = _Dated[Choosing](lambda choosing: choosing.key)
         self.costs: dict[str, Costed] = {}
 
     def add(self, kept: Kept) -> None:
@@ -229,6 +240,7 @@ class _KeptOf:
         self.ways.add(kept.dated("ways", Ways))
         self.mixes.add(kept.dated("mix", Mix))
         self.fronts.add(kept.dated("front", Front))
+        self.choosings.add(kept.dated("choosing", Choosing))
         for c in kept.all("cost", Costed):
             # By subject: the smallest batch, nearest to what one inference costs.
             if c.subject not in self.costs or c.batch <= self.costs[c.subject].batch:

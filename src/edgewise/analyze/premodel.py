@@ -1,0 +1,98 @@
+"""The premodel looked into: who takes part and why, which features matter, and what other forms of it do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..core.chart import Axis, Chart, Series
+from ..core.choosing import Choosing, Looked, Tried
+from ..core.types import Column, Finding, Section
+from .evidence import Evidence, absent
+
+PLACE = 49
+TITLE = "The premodel"
+COLUMNS = (
+    Column("models"),
+    Column("technique"),
+    Column("cost", "ns"),
+    Column("accuracy", "accuracy"),
+    Column("cost_ratio", "ratio"),
+    Column("difference", "points"),
+    Column("refused", "share"),
+    Column("overhead", "ns"),
+)
+
+
+def run(evidence: Evidence) -> Section:
+    found = [(each, each.looked) for each in evidence.choosings if each.looked is not None]
+    if not found:
+        return absent(TITLE, "no premodel was looked into", "edgewise select evaluate PLAN --data FOLDER --premodel")
+    rows = [row for choosing, looked in found for row in _rows(choosing, looked)]
+    findings = [finding for choosing, looked in found for finding in _findings(choosing, looked)]
+    charts = [chart for choosing, looked in found for chart in _charts(choosing, looked)]
+    return Section(TITLE, COLUMNS, tuple(rows), tuple(findings), tuple(charts))
+
+
+def _rows(choosing: Choosing, looked: Looked) -> Iterator[tuple[object, ...]]:
+    for each in looked.techniques:
+        yield (
+            choosing.name,
+            each.name,
+            each.cost.value,
+            each.accuracy.value,
+            each.ratio.value,
+            each.difference.value,
+            each.refused,
+            each.overhead_ns,
+        )
+
+
+def _findings(choosing: Choosing, looked: Looked) -> Iterator[Finding]:
+    names = choosing.selection.candidates
+    taken = ", ".join(names[each.taken] for each in looked.rounds)
+    yield Finding("premodel_takes", "note", choosing.name, (("candidates", taken), ("of", len(names))))
+    if looked.importance and max(loss for _, loss in looked.importance) <= 0:
+        yield Finding("features_matter_not", "caution", choosing.name, (("features", len(looked.importance)),))
+
+
+def _charts(choosing: Choosing, looked: Looked) -> Iterator[Chart]:
+    names, name = choosing.selection.candidates, choosing.name
+    share = Axis("share of images", "share")
+    optimal = Series("cheapest that is right", names, looked.optimal)
+    yield Chart("bar", f"{name}: how often each is the cheapest that is right", Axis("candidate"), share, (optimal,))
+    if looked.rounds:
+        series = tuple(
+            Series(_left(number, names[looked.rounds[number - 1].taken] if number else ""), names, each.right)
+            for number, each in enumerate(looked.rounds)
+        )
+        title = f"{name}: how accurate each is on what those taken before get wrong"
+        yield Chart("bar", title, Axis("candidate"), Axis("accuracy", "accuracy"), series)
+    if looked.importance:
+        ordered = sorted(looked.importance, key=lambda pair: -pair[1])
+        lost = Series("points lost", tuple(each for each, _ in ordered), tuple(loss for _, loss in ordered))
+        title = f"{name}: accuracy the premodel loses without a feature"
+        yield Chart("bar", title, Axis("feature"), Axis("accuracy lost", "points"), (lost,))
+    for what, tried in (("models", looked.by_candidates), ("features", looked.by_features)):
+        if tried:
+            yield _along(f"{name}: accuracy by the number of {what}", what, "accuracy", tried)
+            yield _along(f"{name}: time of an image by the number of {what}", what, "ns", tried)
+
+
+def _left(number: int, before: str) -> str:
+    return "on all images" if not number else f"on what is wrong up to {before}"
+
+
+def _along(title: str, what: str, unit: str, tried: tuple[Tried, ...]) -> Chart:
+    counts = tuple(each.count for each in tried)
+    if unit == "accuracy":
+        series = Series("premodel", counts, tuple(each.accuracy for each in tried), stroke="line")
+        return Chart("line", title, Axis(f"number of {what}", "count"), Axis("accuracy", "accuracy"), (series,))
+    series = Series(
+        "premodel",
+        counts,
+        tuple(each.cost for each in tried),
+        tuple(each.least for each in tried),
+        tuple(each.most for each in tried),
+        stroke="line",
+    )
+    return Chart("line", title, Axis(f"number of {what}", "count"), Axis("time", "ns"), (series,))

@@ -1,0 +1,74 @@
+"""What came of choosing a model for each input, as it is kept and drawn: every method, the paper's premodel looked
+into, and the policy run live."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .choice import Method, Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A step of choosing which candidates take part: the one taken, and how many of the images that nobody before has
+    right each candidate has right."""
+
+    taken: int
+    right: tuple[float, ...]
+    images: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The premodel in one form: so many candidates, or so many features. Costs are of an image: their mean, and the
+    least and the most of any."""
+
+    count: int
+    accuracy: float
+    cost: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The premodel looked into, each figure cross-validated: how often each candidate is the cheapest that is right,
+    who takes part and why, what accuracy each feature is worth, other techniques in its place, and what more
+    candidates and more features do."""
+
+    optimal: tuple[float, ...]
+    rounds: tuple[Round, ...]
+    importance: tuple[tuple[str, float], ...]
+    techniques: tuple[Method, ...]
+    by_candidates: tuple[Tried, ...]
+    by_features: tuple[Tried, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The policy run image by image, preparing and deciding included, beside what replaying it foretold for the same
+    images. Times are means, with a 95 % interval where measured."""
+
+    images: int
+    mean_ns: tuple[float, float, float]
+    replayed_ns: float
+    accuracy: float
+    replayed_accuracy: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choosing:
+    """`name` is what the candidates are called together, `data` what they were asked about. `skipped` images could not
+    be decoded."""
+
+    name: str
+    machine: str
+    data: str
+    selection: Selection
+    looked: Looked | None = None
+    live: Live | None = None
+    skipped: int = 0
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}|{self.machine}|{self.data}|{self.selection.objective}|{self.selection.top}"
