@@ -32,8 +32,8 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """The premodel looked into, each figure cross-validated: how often each candidate is the cheapest that is right,
-    who takes part and why, what accuracy each feature is worth, other techniques in its place, and what more
+    """The premodel looked into. On all images: how often each candidate is the cheapest that is right, who takes part
+    and why, what accuracy each feature is worth. On images held out: other techniques in its place, and what more
     candidates and more features do."""
 
     optimal: tuple[float, ...]

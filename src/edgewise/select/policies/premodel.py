@@ -126,17 +126,19 @@ def fit(
     otherwise: str = "best",
     sound: float = 1.0,
     features: Sequence[str] | None = None,
+    count: int | None = None,
     objective: str = "time",
     seed: int = 0,
 ) -> Premodel:
     """`levels`: what decides at all levels (knn, tree or svm), or one for each (knn+tree; the last one goes on where
     the chain is longer). `otherwise`: best or refuse. `sound`: the share of training images that are not strange.
-    `features`: their names; None: those that are worth it, found as the paper does."""
+    `features`: their names; None: those that are worth it, found as the paper does. `count`: so many candidates take
+    part, whatever they win."""
     found = features_of(table)
     _check(len(table), top, k, otherwise, sound)
     right = table.right(top)
     costs = [candidate.cost(objective) for candidate in table.candidates]
-    chain = tuple(step.candidate for step in choose(right, costs, theta=theta))
+    chain = tuple(step.candidate for step in choose(right, costs, theta=theta, count=count))
     kinds = chains.kinds_of(levels, len(chain))
     if features is None:
         names = worth(table, top=top, theta=theta, k=k, otherwise=otherwise, objective=objective, seed=seed)

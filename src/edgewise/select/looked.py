@@ -1,0 +1,110 @@
+"""The premodel looked into, as the adaptive model selection paper does: its Figures 5 to 7 and 9 to 13."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.choosing import Looked, Round, Tried
+from .chain import spent
+from .evaluate import evaluate
+from .features import NAMES
+from .folds import folds, outside
+from .policies import premodel
+from .policies.premodel import Premodel
+from .subset import choose, optimal
+from .table import Table
+from .thinning import importance, uncorrelated
+from .worth import features_of, trial_of, worth
+
+# By themselves, and mixed: what decides at the first level, and what at the others.
+TECHNIQUES = ("knn", "tree", "svm", "knn+tree", "knn+svm", "tree+knn", "svm+knn")
+
+
+def look(table: Table, *, objective: str = "time", top: int = 1, count: int = 5, seed: int = 0) -> Looked:
+    """`count`: folds of what is held out."""
+    right = table.right(top)
+    costs = [candidate.cost(objective) for candidate in table.candidates]
+    best = optimal(right, costs)
+    names, named = [*NAMES], _Worth(top, objective, seed)
+    kept, _ = uncorrelated(features_of(table))
+    losses = importance(trial_of(table, top=top, objective=objective, seed=seed), kept)
+    ordered = [names[column] for column in sorted(kept, key=lambda column: -losses[column])]
+    fitted = partial(premodel.fit, top=top, objective=objective, seed=seed)
+
+    def held_out(number: int, fit: Callable[[Table], Premodel]) -> Tried:
+        return _tried(number, table, fit, objective, top, count, seed)
+
+    def technique(levels: str) -> Callable[[Table], Premodel]:
+        return lambda fitting: fitted(fitting, levels=levels, features=named(fitting))
+
+    compared = evaluate(
+        table,
+        {levels: technique(levels) for levels in TECHNIQUES},
+        objective=objective,
+        top=top,
+        count=count,
+        seed=seed,
+        timed=True,
+    )
+    return Looked(
+        tuple(float((best == place).mean()) for place in range(len(costs))),
+        _rounds(table, costs, right),
+        tuple((names[column], losses[column]) for column in kept),
+        compared.methods,
+        tuple(
+            held_out(number, lambda fitting, number=number: fitted(fitting, count=number, features=named(fitting)))  # type: ignore[misc]
+            for number in range(1, len(costs) + 1)
+        ),
+        tuple(
+            held_out(number, lambda fitting, number=number: fitted(fitting, features=ordered[:number]))  # type: ignore[misc]
+            for number in range(1, len(ordered) + 1)
+        ),
+    )
+
+
+class _Worth:
+    """Features found on a fold's training images once, for everything that is tried there."""
+
+    def __init__(self, top: int, objective: str, seed: int) -> None:
+        self._how = partial(worth, top=top, objective=objective, seed=seed)
+        self._found: dict[bytes, tuple[str, ...]] = {}
+
+    def __call__(self, fitting: Table) -> tuple[str, ...]:
+        key = features_of(fitting).tobytes()
+        if key not in self._found:
+            self._found[key] = self._how(fitting)
+        return self._found[key]
+
+
+def _rounds(table: Table, costs: Sequence[float], right: NDArray[np.bool_]) -> tuple[Round, ...]:
+    found = []
+    left = len(table)
+    for step in choose(right, costs):
+        found.append(Round(step.candidate, step.on_failures, left))
+        left = round(len(table) * (1 - step.accuracy))
+    return tuple(found)
+
+
+def _tried(
+    number: int,
+    table: Table,
+    fit: Callable[[Table], Premodel],
+    objective: str,
+    top: int,
+    count: int,
+    seed: int,
+) -> Tried:
+    right, cost = [], []
+    for part in folds(table.labels, count, seed):
+        policy = fit(table.rows(outside(part, len(table))))
+        kept = table.rows(part)
+        replayed = policy.replay(kept, top=top)
+        right.append(replayed.right)
+        own = spent(kept, policy.candidates, replayed.ran, objective)
+        cost.append(own + (table.features_ns if objective == "time" else 0.0))
+    each = np.concatenate(cost)
+    return Tried(number, float(np.concatenate(right).mean()), *map(float, (each.mean(), each.min(), each.max())))
