@@ -32,6 +32,7 @@ def look(table: Table, *, objective: str = "time", top: int = 1, count: int = 5,
     names, named = [*NAMES], _Worth(top, objective, seed)
     kept, _ = uncorrelated(features_of(table))
     losses = importance(trial_of(table, top=top, objective=objective, seed=seed), kept)
+    # In one order for all folds: which feature is the next is no result, what so many of them do is.
     ordered = [names[column] for column in sorted(kept, key=lambda column: -losses[column])]
     fitted = partial(premodel.fit, top=top, objective=objective, seed=seed)
 
