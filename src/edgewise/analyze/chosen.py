@@ -86,6 +86,11 @@ def skipped(label: str, names: Sequence[str], reason: str, images: int) -> list[
     return [Finding("images_skipped", "caution", label, values)]
 
 
+def drifted(plan: Choosing, images: int) -> Finding:
+    """What was promised does not apply to the last of so many images."""
+    return Finding("chooser_drift", "caution", plan.policy, (("images", images),))
+
+
 def lived(live: Live) -> Finding:
     """Whether a live run bears out what was replayed."""
     values = (

@@ -34,8 +34,14 @@ def choose(
         shown = ", ".join(member.candidate.name for member in plan.members)
         out.print(f"{plan.policy} of {shown}", markup=False)
     results = []
+    findings = list(found.findings)
     for image, answer in choose_for(
-        found, inputs, limits, top=top, progress=lambda n: progress.detail(f"{n} of {len(inputs)}")
+        found,
+        inputs,
+        limits,
+        top=top,
+        progress=lambda n: progress.detail(f"{n} of {len(inputs)}"),
+        notice=findings.append,
     ):
         results.append({"input": image} | to_json(answer))
         if json_:
@@ -52,7 +58,7 @@ def choose(
     progress.done()
     if json_:
         named = {str(i): name for i, name in enumerate(names)}
-        print(dumps({"plan": plan, "results": results, "findings": found.findings, "classes": named}))
+        print(dumps({"plan": plan, "results": results, "findings": findings, "classes": named}))
         return 0
-    terminal.draw_findings(found.findings, out)
+    terminal.draw_findings(findings, out)
     return 0

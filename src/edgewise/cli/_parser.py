@@ -101,7 +101,7 @@ def _add(parser: argparse.ArgumentParser, run: Callable[..., Any]) -> None:
             default=None if required else parameter.default,
             required=required,
             **({"action": Extend} if several else {}),  # type: ignore[arg-type]
-            **({"nargs": "+"} if several and free else {}),  # type: ignore[arg-type]
+            **({"nargs": "+"} if several and free else {}),
         )
 
 

@@ -125,7 +125,7 @@ def evaluate(
     The plan itself is replayed on the images given, and run live on single images in turns with its candidates. Methods
     are compared by cross-validation: each image is answered by policies that were fitted without it.
     """
-    from ..analyze import chosen
+    from ..analyze import chosen, selection
     from ..core.errors import InputError
     from ..core.records import dumps
     from ..report import terminal
@@ -151,9 +151,12 @@ def evaluate(
         opened = choosers.opened(plan, found, limits)
         policy = policy_of(opened.ready)
         asked = choosers.contenders(opened, question)
-        table = study.gathered(asked, (), store, _told(progress), features=policy.uses_features)
+        table = study.gathered(asked, (), store, _told(progress), features=True)
     told = study.outcome(policy, table.table, found.outcome.objective, found.outcome.top)
     section = chosen.run(found, outcome=told, images=len(table.table))
+    wish = study.Wish(found.policy, told.objective, top=told.top, seed=seed)
+    progress.say(f"every method on {folds} folds")
+    methods = study.evaluated(table.table, wish, folds)
     lived = None
     if live:
         progress.say("run live")
@@ -163,11 +166,14 @@ def evaluate(
     progress.done()
     findings = [*opened.findings, *table.findings, *([chosen.lived(lived)] if lived else [])]
     if json_:
-        print(dumps({"plan": found, "section": section, "outcome": told, "live": lived, "findings": findings}))
+        said = {"plan": found, "section": section, "outcome": told, "methods": methods, "live": lived}
+        print(dumps(said | {"findings": findings}))
         return 0
     out = terminal.console(sys.stdout)
     out.print(f"{len(table.table)} images of {table.exam.label} on {opened.machine.label}\n", markup=False)
     terminal.draw(section, out, keep=("model", "target"))
+    out.print(f"\n[bold]Methods, on images held out ({folds} folds)[/bold]")
+    terminal.draw(selection.run(methods), out, keep=("method",))
     terminal.draw_findings(findings, out)
     return 0
 

@@ -76,6 +76,10 @@ class Streams(Spread, Protocol):
 class Chooses(Executable, Protocol):
     """One that takes images, as files or arrays, and says of each what it shows, which model said so, and why."""
 
+    @property
+    def guaranteed(self) -> bool | None:
+        """Whether what was promised of it still applies; None: nothing was."""
+
     def predict(self, image: Any, *, top: int = 5) -> Any: ...
 
 

@@ -240,6 +240,10 @@ class Bench:
             affinity.pin(tuple(cores))
         self._executables = [registry.opener(str(plan["kind"]))(plan)]
         self._images = decoded(from_json(Pictures, pictures)) if pictures is not None else []
+        if self._images:
+            # These are timed: as in `open`, the cycle collector would only add its pauses.
+            gc.collect()
+            gc.disable()
         return len(self._images)
 
     def choose(self, inputs: list[str], top: int) -> Any:
@@ -247,6 +251,11 @@ class Bench:
         chooser = self._executables[0]
         assert isinstance(chooser, Chooses)
         return to_json([chooser.predict(path, top=top) for path in inputs])
+
+    def guaranteed(self) -> bool | None:
+        chooser = self._executables[0]
+        assert isinstance(chooser, Chooses)
+        return chooser.guaranteed
 
     def went(self, first: int, count: int, settle: int) -> Any:
         """So many of the images, one by one; before them, some that do not count."""
@@ -316,6 +325,7 @@ OPERATIONS = (
     "price",
     "open_plan",
     "choose",
+    "guaranteed",
     "went",
     "prepare_execution",
     "execute",

@@ -61,7 +61,8 @@ class Scoring:
     def _ask(self, batch: NDArray[Any]) -> NDArray[np.float32]:
         outputs = self._executable.run({self._model.inputs[0].name: batch})
         scores = scores_of(outputs[self._model.outputs[0].name], self._shape[0], self._model.label)
-        return scores[0].astype(np.float32)
+        row: NDArray[np.float32] = scores[0].astype(np.float32)
+        return row
 
     def _load(self, index: int) -> tuple[NDArray[Any] | None, str]:
         """The image as the model takes it, or why there is none."""

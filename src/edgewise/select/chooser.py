@@ -27,6 +27,7 @@ from ..data.preprocess import prepare
 from ..measure.answering import adds_up, scores_of
 from ..parallel.build import build
 from ..system import meters
+from . import drift
 from .policy import Decision, Policy
 from .rows import rows
 from .table import Scores
@@ -55,6 +56,13 @@ class Chooser:
         self._open: dict[int, Executable] = {}
         self._held: dict[int, int | None] = {}
         self._closed = False
+        watched = (ready.guarantee or {}).get("monitor")
+        self._monitor = drift.load(watched) if watched is not None else None
+
+    @property
+    def guaranteed(self) -> bool | None:
+        """Whether images still look like those that what was promised was shown on; None: nothing was promised."""
+        return None if self._monitor is None else not self._monitor.alarmed
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -74,13 +82,13 @@ class Chooser:
     def predict(self, image: Picture, *, top: int = 5) -> Answer: ...
 
     @overload
-    def predict(self, image: Sequence[Picture], *, top: int = 5) -> list[Answer]: ...
+    def predict(self, image: list[Any] | tuple[Any, ...], *, top: int = 5) -> list[Answer]: ...
 
-    def predict(self, image: Picture | Sequence[Picture], *, top: int = 5) -> Answer | list[Answer]:
+    def predict(self, image: Picture | list[Any] | tuple[Any, ...], *, top: int = 5) -> Answer | list[Answer]:
         """The class of an image, or of each of several: those go together to the models that are asked about them, and
         share the time it took. Files are decoded before the clock starts."""
         many = isinstance(image, (list, tuple)) or (isinstance(image, np.ndarray) and image.ndim == 4)
-        given = [_picture(each) for each in (image if many else [image])]  # type: ignore[union-attr,list-item]
+        given = [_picture(each) for each in image] if many else [_picture(image)]  # type: ignore[union-attr]
         begin = time.perf_counter_ns()
         courses = self._courses(given)
         took = (time.perf_counter_ns() - begin) // max(1, len(given))
@@ -137,6 +145,9 @@ class Chooser:
                     course.ran.append(candidate)
                     course.scores.append(row)
                     course.decision = self._policy.after(course.ran, course.scores)
+        if self._monitor is not None:
+            for course in courses:
+                self._monitor.see(drift.signal(len(course.ran), course.decision.confidence or 0.0))
         return courses
 
     def _features(self, image: Image) -> NDArray[np.float64] | None:

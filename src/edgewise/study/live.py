@@ -69,9 +69,9 @@ def live(
         done = 0
         while done < images:
             count = min(_TURN, images - done)
-            for side in order.sample([None, *sides], len(sides) + 1):
-                if side is not None:
-                    side.turn(turn_ns)
+            for whose in order.sample([None, *sides], len(sides) + 1):
+                if whose is not None:
+                    whose.turn(turn_ns)
                     continue
                 worker.go_on()
                 went.append(from_json(Went, worker.call("went", first=done % held, count=count, settle=_SETTLE)))

@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from ..analyze.chosen import drifted
 from ..core.chooser import Answer
 from ..core.errors import InputError
 from ..core.records import from_json, to_json
+from ..core.types import Finding
 from ..data import files
 from ..measure.cell import Cell, Session
 from ..measure.executing import Executed
@@ -82,8 +84,9 @@ def choose_for(
     *,
     top: int = 5,
     progress: Callable[[int], None] = lambda done: None,
+    notice: Callable[[Finding], None] = lambda finding: None,
 ) -> Iterator[tuple[str, Answer]]:
-    """What a chooser makes of each image, in order."""
+    """What a chooser makes of each image, in order. `notice` hears in the end if what was promised does not apply."""
     with Worker(memory_bytes=limits.memory_bytes, timeout_s=limits.timeout_s) as worker:
         worker.call("open_plan", plan=to_json(found.ready), cores=list(found.cores))
         done, count = 0, 1
@@ -95,3 +98,5 @@ def choose_for(
             progress(done)
             yield from zip(part, (from_json(Answer, each) for each in answers), strict=True)
             count = max(1, int(2 * count * min(1.0, _PART_S / max(time.monotonic() - begin, 1e-6))))
+        if worker.call("guaranteed") is False:
+            notice(drifted(found.plan, len(inputs)))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +33,9 @@ from . import home
 from .contenders import FEWEST, Contender, refuse_other_classes
 from .prices import Price, prices, some
 from .scores import Scored, gather
+
+if TYPE_CHECKING:
+    from ..core.choice import Selection
 
 # Of the images, the share that a policy is fitted on where others are to show what it is worth.
 _FITTED_SHARE = 0.5
@@ -230,18 +234,29 @@ def fit(table: Table, wish: Wish) -> Fitted:
     if wish.risk is None:
         policy = _fitted(module, table, wish)
         return Fitted(policy, outcome(policy, table, wish.objective, wish.top))
-    from ..select import risk
+    from ..select import drift, risk
     from ..select.folds import halves
 
     fitting, showing = halves(table.labels, _FITTED_SHARE, wish.seed)
     policy = _fitted(module, table.rows(fitting), wish)
-    if not hasattr(policy, "raised"):
+    adjustable: Any = policy
+    if not hasattr(adjustable, "raised"):
         raise InputError(f"the risk of {wish.method} cannot be controlled: it has no threshold", "--method cascade")
     best = single.fit(table.rows(fitting), objective=wish.objective, top=wish.top).candidate
     policy, guarantee = risk.controlled(
-        risk.family(policy), table.rows(showing), reference=best, epsilon=wish.max_loss, delta=wish.risk, top=wish.top
+        risk.family(adjustable),
+        table.rows(showing),
+        reference=best,
+        epsilon=wish.max_loss,
+        delta=wish.risk,
+        top=wish.top,
     )
     promised: dict[str, Any] = to_json(guarantee)
+    if guarantee.images:
+        # What the promise rests on is kept, so that whoever runs it notices when images are no longer like these.
+        seen = policy.replay(table.rows(showing), top=wish.top)
+        signals = [drift.signal(int(ran.sum()), sure) for ran, sure in zip(seen.ran, seen.confidence, strict=True)]
+        promised["monitor"] = drift.Monitor(signals, seed=wish.seed).saved()
     return Fitted(policy, outcome(policy, table, wish.objective, wish.top), promised)
 
 
@@ -251,6 +266,21 @@ def _fitted(module: ModuleType, table: Table, wish: Wish) -> Policy:
     known = inspect.signature(module.fit).parameters
     policy: Policy = module.fit(table, **{name: value for name, value in options.items() if name in known})
     return policy
+
+
+def evaluated(table: Table, wish: Wish, folds: int) -> Selection:
+    """Every method there is, on images held out from its fitting, beside every candidate and the oracle. A method that
+    looks at images is left out where `table` has no features."""
+    from ..select.evaluate import evaluate
+
+    fits = {}
+    for name in registry.names("select.policies"):
+        module = registry.find("select.policies", name)
+        if module is not single and (table.features is not None or not uses_features(module)):
+            fits[name] = partial(_fitted, module, wish=wish)
+    return evaluate(
+        table, fits, objective=wish.objective, top=wish.top, count=folds, seed=wish.seed, timed=wish.objective == "time"
+    )
 
 
 def outcome(policy: Policy, table: Table, objective: str, top: int) -> Outcome:

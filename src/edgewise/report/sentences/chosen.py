@@ -18,6 +18,15 @@ def _cheaper(v: Values) -> str:
     )
 
 
+def _cheapest(v: Values) -> str:
+    ratio = f"{number(v['ratio']):.2f}× [{number(v['low']):.2f}, {number(v['high']):.2f}]"
+    span = format.cell((v["difference_low"], v["difference_high"]), "points_range")
+    return (
+        f"{v['method']} is cheapest: the best candidate alone takes {ratio} {_COSTS[str(v['objective'])]}; accuracy "
+        f"differs by {format.points(number(v['difference']))} points {span}, on {v['images']:,} images held out"
+    )
+
+
 def _skipped(v: Values) -> str:
     count = int(number(v["count"]))
     were = "image was" if count == 1 else "images were"
@@ -48,11 +57,20 @@ SENTENCES: Sentences = {
         ),
         None,
     ),
+    "chooser_drift": (
+        lambda v: f"these {v['images']:,} images are not like those that the promise was shown on: it does not apply",
+        "fit it again on images like these: edgewise select fit",
+    ),
     "chooser_fitted": (
         lambda v: f"these figures are of the {v['images']:,} images it was fitted on",
         "on images it was not fitted on: edgewise select evaluate PLAN",
     ),
     "images_skipped": (_skipped, None),
+    "method_cheapest": (_cheapest, None),
+    "method_none": (
+        lambda v: f"no method is cheaper than the best candidate alone at its accuracy, by {v['images']:,} images",
+        None,
+    ),
     "live_agrees": (_lived, None),
     "live_differs": (_lived, "leave the machine alone meanwhile, and try again"),
 }
