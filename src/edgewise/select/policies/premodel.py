@@ -1,0 +1,228 @@
+"""The premodel of the adaptive model selection paper: what an image looks like says which candidate to ask.
+
+Candidates are picked by `subset` and stand in a chain. Each level of it answers "is this its image?", learned from the
+training images for which that candidate is the cheapest that is right; the first yes decides. Where no level says yes,
+the most accurate candidate is asked, or nobody. Levels of nearest neighbours share them: they are looked for once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.errors import InputError
+from .. import levels as chains
+from ..features import NAMES
+from ..neighbours import Columns, Points, nearest
+from ..policy import REFUSED, Decision, Replayed
+from ..subset import THETA, choose, most_accurate
+from ..table import Flags, Scores, Table, hits
+from ..thinning import Scale, scale_of
+from ..worth import features_of, worth
+
+# Why a candidate is asked, or nobody.
+CHOSEN = "chosen"
+OTHERWISE = "otherwise"
+STRANGE = "strange"
+
+
+@dataclass(frozen=True, slots=True)
+class Premodel:
+    """`chain`: the candidate of each level; `levels`: what decides there; `default`: who is asked where no level says
+    yes, or None. `farthest`: an image whose neighbours are farther away (root of the mean square) is not like those of
+    training, and no level is asked; None: none is too far. `columns`: the training images, and `labels` whose they
+    are."""
+
+    features: tuple[str, ...]
+    scale: Scale
+    chain: tuple[int, ...]
+    levels: tuple[chains.Level, ...]
+    default: int | None
+    k: int
+    farthest: float | None
+    columns: Columns
+    labels: Flags
+    kind: ClassVar[str] = "premodel"
+
+    @property
+    def uses_features(self) -> bool:
+        return True
+
+    @property
+    def candidates(self) -> Sequence[int]:
+        others = () if self.default is None else (self.default,)
+        return tuple(dict.fromkeys((*self.chain, *others)))
+
+    def begin(self, features: NDArray[np.float64] | None) -> Decision:
+        if features is None:
+            raise InputError("the premodel decides by the features of an image, and was given none")
+        level, strange = self._decide(features[None])
+        place = int(level[0])
+        if place < len(self.chain):
+            return Decision(self.chain[place], why=CHOSEN)
+        return Decision(self.default, why=STRANGE if strange[0] else OTHERWISE)
+
+    def after(self, ran: Sequence[int], scores: Sequence[Scores]) -> Decision:
+        return Decision(None, scores[-1], float(np.exp(np.float64(scores[-1].max()))), CHOSEN)
+
+    def replay(self, table: Table, *, top: int = 1) -> Replayed:
+        level, _ = self._decide(features_of(table))
+        last = np.array([*self.chain, REFUSED if self.default is None else self.default])[level]
+        ran = last[:, None] == np.arange(len(table.candidates))
+        answers = np.full(len(table), REFUSED)
+        confidence = np.zeros(len(table))
+        right = np.zeros(len(table), np.bool_)
+        for candidate in self.candidates:
+            own = ran[:, candidate]
+            scores = table.scores[candidate][own]
+            answers[own] = scores.argmax(axis=1)
+            confidence[own] = np.exp(scores.max(axis=1).astype(np.float64))
+            right[own] = hits(scores, table.labels[own], top)
+        return Replayed(answers, ran, last, confidence, right)
+
+    def saved(self) -> tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]:
+        fields = {
+            "features": list(self.features),
+            "chain": list(self.chain),
+            "levels": [chains.kind_of(level) for level in self.levels],
+            "default": self.default,
+            "k": self.k,
+            "farthest": self.farthest,
+        }
+        own = {"low": self.scale.low, "span": self.scale.span, "columns": self.columns, "labels": self.labels}
+        return fields, {**own, **chains.arrays_of(self.levels)}
+
+    def _decide(self, features: NDArray[np.float64]) -> tuple[NDArray[np.intp], Flags]:
+        """The level that decides for each image (as many as there are: none), and whether it is a strange one."""
+        points = self.scale(features[:, _places(self.features)])
+        strange = np.zeros(len(points), np.bool_)
+        votes = np.zeros((len(self.chain), len(points)), np.bool_)
+        if self.farthest is not None or None in self.levels:
+            places, distances = nearest(self.columns, points, self.k)
+            if self.farthest is not None:
+                strange = _far(distances, self.k) > self.farthest
+            # For all levels at once; those that decide otherwise overwrite it.
+            votes = 2 * self.labels[:, places].sum(axis=2) > self.k
+        for place, level in enumerate(self.levels):
+            if level is not None:
+                votes[place] = level.answers(points)
+        if self.farthest is not None:
+            votes[:, strange] = False
+        return chains.deciding(votes), strange
+
+
+def fit(
+    table: Table,
+    *,
+    top: int = 1,
+    theta: float = THETA,
+    k: int = 5,
+    levels: str = "knn",
+    otherwise: str = "best",
+    sound: float = 1.0,
+    features: Sequence[str] | None = None,
+    objective: str = "time",
+    seed: int = 0,
+) -> Premodel:
+    """`levels`: what decides at all levels (knn, tree or svm), or one for each (knn+tree; the last one goes on where
+    the chain is longer). `otherwise`: best or refuse. `sound`: the share of training images that are not strange.
+    `features`: their names; None: those that are worth it, found as the paper does."""
+    found = features_of(table)
+    _check(len(table), top, k, otherwise, sound)
+    right = table.right(top)
+    costs = [candidate.cost(objective) for candidate in table.candidates]
+    chain = tuple(step.candidate for step in choose(right, costs, theta=theta))
+    kinds = chains.kinds_of(levels, len(chain))
+    if features is None:
+        names = worth(table, top=top, theta=theta, k=k, otherwise=otherwise, objective=objective, seed=seed)
+    else:
+        names = _given(features)
+    own = found[:, _places(names)]
+    scale = scale_of(own)
+    points = scale(own)
+    columns = np.ascontiguousarray(points.T)
+    labels = chains.labels_of(right, costs, chain)
+    learned = tuple(chains.learn(kind, points, yes, seed) for kind, yes in zip(kinds, labels, strict=True))
+    best = most_accurate(right, costs)
+    farthest = None if sound == 1.0 else _farthest(columns, points, k, sound)
+    return Premodel(names, scale, chain, learned, best if otherwise == "best" else None, k, farthest, columns, labels)
+
+
+def load(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Premodel:
+    """All of it is checked: whatever passes decides for any image."""
+    names = _given(_list(fields, "features", str))
+    chain = tuple(_list(fields, "chain", int))
+    kinds = _list(fields, "levels", str)
+    default, k, farthest = fields.get("default"), fields.get("k"), fields.get("farthest")
+    if not chain or min(chain) < 0 or len(set(chain)) < len(chain):
+        raise InputError(f"a premodel's chain names candidates by their places, each once; found {list(chain)}")
+    if len(kinds) != len(chain) or not set(kinds) <= set(chains.KINDS):
+        raise InputError(f"a premodel has a level for each of {len(chain)} candidates, found {kinds}")
+    if default is not None and (type(default) is not int or default < 0):
+        raise InputError(f"a premodel's default is a candidate's place or none, found {default!r}")
+    if farthest is not None and (type(farthest) is not float or not 0 <= farthest < np.inf):
+        raise InputError(f"a premodel's farthest distance is a number or none, found {farthest!r}")
+    columns = np.ascontiguousarray(_array(arrays, "columns", np.float32, 2))
+    rows = columns.shape[1]
+    if type(k) is not int or not 1 <= k < rows:
+        raise InputError(f"a premodel looks at some of its {rows} images, found k = {k!r}")
+    labels = _array(arrays, "labels", np.bool_, 2)
+    low, span = _array(arrays, "low", np.float64, 1), _array(arrays, "span", np.float64, 1)
+    shapes = [columns.shape, labels.shape, low.shape, span.shape]
+    if shapes != [(len(names), rows), (len(chain), rows), (len(names),), (len(names),)] or not (span > 0).all():
+        raise InputError(f"a premodel of {len(names)} features and {len(chain)} levels with arrays of shapes {shapes}")
+    learned = tuple(chains.load(kind, place, arrays, len(names)) for place, kind in enumerate(kinds))
+    return Premodel(names, Scale(low, span), chain, learned, default, k, farthest, columns, labels)
+
+
+def _check(images: int, top: int, k: int, otherwise: str, sound: float) -> None:
+    if top < 1:
+        raise InputError(f"the label is looked for among the first one or more, found top = {top}")
+    if not 1 <= k <= images - 2:
+        raise InputError(f"{k} neighbours are looked for among the training images, of which there are {images}")
+    if otherwise not in ("best", "refuse"):
+        raise InputError(f"where no level says yes, best is asked or refuse said; found {otherwise!r}")
+    if not 0 < sound <= 1:
+        raise InputError(f"sound is a share of the training images, above 0 and up to 1; found {sound}")
+
+
+def _given(names: Sequence[str]) -> tuple[str, ...]:
+    if not names or len(set(names)) < len(names) or not set(names) <= set(NAMES):
+        raise InputError(f"features are some of {', '.join(NAMES)}, each once; found {', '.join(names) or 'none'}")
+    return tuple(names)
+
+
+@cache
+def _places(names: tuple[str, ...]) -> NDArray[np.intp]:
+    return np.array([NAMES.index(name) for name in names])
+
+
+def _far(distances: NDArray[np.float32], k: int) -> NDArray[np.float64]:
+    """The root of the mean square distance to the neighbours."""
+    far: NDArray[np.float64] = np.sqrt(distances.astype(np.float64).sum(axis=1) / k)
+    return far
+
+
+def _farthest(columns: Columns, points: Points, k: int, sound: float) -> float:
+    # Each training image is its own nearest neighbour, at no distance: one more is looked for, and it adds nothing.
+    _, distances = nearest(columns, points, k + 1)
+    return float(np.quantile(_far(distances, k), sound))
+
+
+def _list(fields: Mapping[str, Any], name: str, kind: type) -> list[Any]:
+    found = fields.get(name)
+    if not isinstance(found, list) or not all(type(each) is kind for each in found):
+        raise InputError(f"a premodel's {name} is a list, found {found!r}")
+    return found
+
+
+def _array(arrays: Mapping[str, NDArray[Any]], name: str, kind: type, dimensions: int) -> NDArray[Any]:
+    found = arrays.get(name)
+    if found is None or found.dtype != kind or found.ndim != dimensions or not np.isfinite(found).all():
+        raise InputError(f"a premodel without its array {name!r}, or with one of another kind")
+    return found
