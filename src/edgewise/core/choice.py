@@ -31,3 +31,84 @@ class Candidate:
         if found is None:
             raise ValueError(f"the {objective} of {self.name} was not measured")
         return float(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """With probability 1 - `delta` over the draw of the `images` it was shown on, the policy loses at most `epsilon` of
+    the reference's right answers on further images like them. `bound` is the smallest such loss that could be shown,
+    by `method`. `images` is 0 where nothing had to be shown: the reference answers everything."""
+
+    epsilon: float
+    delta: float
+    images: int
+    bound: float
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure with its 95 % interval."""
+
+    low: float
+    value: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place in the plane of cost and accuracy."""
+
+    cost: float
+    accuracy: float
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One way of choosing, on images it was not fitted on. `cost` is in the objective's unit per image.
+
+    Against the best single candidate, chosen in the same training folds: `difference` of accuracy, `ratio` of cost, `p`
+    of McNemar's test, and `gap_closed`, the share of what the oracle is more accurate by. Against mixing single
+    candidates at random: `hull_ratio`, its cost over that of the mix as accurate (None where no mix is), and
+    `over_hull`, how much more accurate it is than the mix of its cost.
+
+    `asked` and `answered` have a share of the images for each candidate; what is missing from all of `answered` was
+    `refused`, which counts as wrong. `overhead_ns` is what features and deciding take of an image's time.
+    """
+
+    name: str
+    kind: str
+    accuracy: Estimate
+    cost: Estimate
+    difference: Estimate
+    ratio: Estimate
+    p: float
+    gap_closed: float | None
+    hull_ratio: float | None
+    over_hull: float
+    precision: float
+    recall: float
+    f1: float
+    asked: tuple[float, ...]
+    answered: tuple[float, ...]
+    refused: float
+    overhead_ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Every method on the same held-out images. `singles` has each candidate by itself, in their order; `best` is how
+    often each was the best of the training folds; `hull` goes from the cheapest to the most accurate."""
+
+    candidates: tuple[str, ...]
+    objective: str
+    top: int
+    images: int
+    folds: int
+    seed: int
+    best: tuple[int, ...]
+    reference: Method
+    singles: tuple[Method, ...]
+    methods: tuple[Method, ...]
+    oracle: Method
+    hull: tuple[Spot, ...]

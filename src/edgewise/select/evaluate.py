@@ -1,0 +1,218 @@
+"""Every method on images it was not fitted on: nested cross-validation, paired with the best single candidate.
+
+Whatever a method chooses (candidates, temperatures, thresholds, how far a guarantee lets it go) it chooses inside the
+training folds, from which it may keep a part aside as it likes. So does the best single candidate. What is held out is
+only replayed.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.choice import Estimate, Method, Selection, Spot
+from ..core.errors import InputError
+from ..core.stats import Z95, Discordance, wilson
+from . import baselines
+from .chain import spent
+from .folds import folds, outside
+from .policies import single
+from .policy import REFUSED, Policy, Replayed
+from .table import Table
+
+Fit = Callable[[Table], Policy]
+Floats = NDArray[np.float64]
+_RESAMPLES = 2_000
+# Resamples counted at once: a hundred of ten thousand images are eight megabytes.
+_AT_ONCE = 100
+# Images by which the time of deciding is taken.
+_TIMED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A method on every image, each held out once."""
+
+    name: str
+    kind: str
+    replayed: Replayed
+    costs: Floats
+    overhead_ns: float = 0.0
+
+
+def evaluate(
+    table: Table,
+    fits: Mapping[str, Fit],
+    *,
+    objective: str = "time",
+    top: int = 1,
+    count: int = 10,
+    seed: int = 0,
+    timed: bool = False,
+) -> Selection:
+    """`timed`: deciding is timed, and counts towards an image's time."""
+    if len(table.candidates) < 2:
+        raise InputError("choosing takes two candidates or more, found one", "--models a.onnx b.onnx")
+    parts = folds(table.labels, count, seed)
+    trained = [(table.rows(outside(part, len(table))), table.rows(part)) for part in parts]
+    best = [single.fit(fitting, objective=objective, top=top) for fitting, _ in trained]
+    reference = _held_out("best single", table, parts, trained, best, objective, top, timed=False)
+    alone = [
+        _outcome(candidate.name, table, single.Single(place), objective, top)
+        for place, candidate in enumerate(table.candidates)
+    ]
+    perfect = baselines.oracle(table, objective, top=top)
+    everyone = range(len(table.candidates))
+    ideal = Outcome("oracle", "oracle", perfect, spent(table, everyone, perfect.ran, objective))
+    chosen = [
+        _held_out(name, table, parts, trained, [fit(fitting) for fitting, _ in trained], objective, top, timed=timed)
+        for name, fit in fits.items()
+    ]
+    corners = baselines.hull([Spot(float(each.costs.mean()), float(each.replayed.right.mean())) for each in alone])
+    outcomes = [reference, ideal, *alone, *chosen]
+    ratios = _ratios(np.stack([each.costs for each in outcomes], axis=1), seed)
+    made = [
+        _method(each, reference, ideal, corners, table, ratio) for each, ratio in zip(outcomes, ratios, strict=True)
+    ]
+    singles = 2 + len(alone)
+    return Selection(
+        tuple(candidate.name for candidate in table.candidates),
+        objective,
+        top,
+        len(table),
+        count,
+        seed,
+        tuple(sum(each.candidate == place for each in best) for place in everyone),
+        made[0],
+        tuple(made[2:singles]),
+        tuple(made[singles:]),
+        made[1],
+        corners,
+    )
+
+
+def _outcome(name: str, table: Table, policy: Policy, objective: str, top: int) -> Outcome:
+    replayed = policy.replay(table, top=top)
+    costs = spent(table, policy.candidates, replayed.ran, objective)
+    overhead = table.features_ns if policy.uses_features else 0.0
+    return Outcome(name, policy.kind, replayed, costs + (overhead if objective == "time" else 0.0), overhead)
+
+
+def _held_out(
+    name: str,
+    table: Table,
+    parts: Sequence[NDArray[np.int64]],
+    trained: Sequence[tuple[Table, Table]],
+    policies: Sequence[Policy],
+    objective: str,
+    top: int,
+    *,
+    timed: bool,
+) -> Outcome:
+    """Each fold by the policy of the others, put back into the order of the table."""
+    found = [_outcome(name, kept, policy, objective, top) for (_, kept), policy in zip(trained, policies, strict=True)]
+    if timed:
+        found = [
+            _slowed(each, deciding_ns(policy, kept), objective)
+            for each, (_, kept), policy in zip(found, trained, policies, strict=True)
+        ]
+    places = np.argsort(np.concatenate(parts))
+    whole = Replayed(
+        np.concatenate([each.replayed.answers for each in found])[places],
+        np.concatenate([each.replayed.ran for each in found])[places],
+        np.concatenate([each.replayed.last for each in found])[places],
+        np.concatenate([each.replayed.confidence for each in found])[places],
+        np.concatenate([each.replayed.right for each in found])[places],
+    )
+    costs = np.concatenate([each.costs for each in found])[places]
+    return Outcome(name, found[0].kind, whole, costs, statistics.fmean(each.overhead_ns for each in found))
+
+
+def _slowed(outcome: Outcome, by_ns: float, objective: str) -> Outcome:
+    costs = outcome.costs + (by_ns if objective == "time" else 0.0)
+    return replace(outcome, costs=costs, overhead_ns=outcome.overhead_ns + by_ns)
+
+
+def deciding_ns(policy: Policy, table: Table, images: int = _TIMED) -> float:
+    """The mean time of all decisions about an image, features and candidates not counted."""
+    rows = range(min(len(table), images))
+    total = 0
+    for row in rows:
+        features = None if table.features is None else table.features[row]
+        ran: list[int] = []
+        answered: list[NDArray[np.float32]] = []
+        begin = time.perf_counter_ns()
+        decision = policy.begin(features)
+        while decision.run is not None:
+            ran.append(decision.run)
+            answered.append(table.scores[decision.run][row])
+            decision = policy.after(ran, answered)
+        total += time.perf_counter_ns() - begin
+    return total / len(rows)
+
+
+def _ratios(costs: Floats, seed: int) -> list[Estimate]:
+    """Mean cost of each column over that of the first, with the percentiles of a paired bootstrap over images."""
+    count = len(costs)
+    random = np.random.default_rng(seed)
+    drawn = []
+    for _ in range(_RESAMPLES // _AT_ONCE):
+        weights = np.stack(
+            [np.bincount(random.integers(0, count, count), minlength=count) for _ in range(_AT_ONCE)]
+        ).astype(np.float64)
+        drawn.append(weights @ costs)
+    sums = np.concatenate(drawn)
+    low, high = np.quantile(sums / sums[:, :1], [0.025, 0.975], axis=0)
+    means = costs.mean(axis=0) / costs[:, 0].mean()
+    return [Estimate(float(a), float(b), float(c)) for a, b, c in zip(low, means, high, strict=True)]
+
+
+def _method(
+    outcome: Outcome, reference: Outcome, ideal: Outcome, corners: Sequence[Spot], table: Table, ratio: Estimate
+) -> Method:
+    replayed, count = outcome.replayed, len(table)
+    right, other = replayed.right, reference.replayed.right
+    accuracy, cost = float(right.mean()), float(outcome.costs.mean())
+    pair = Discordance(int((other & ~right).sum()), int((right & ~other).sum()), count)
+    room = float(ideal.replayed.right.mean() - other.mean())
+    half = Z95 * float(outcome.costs.std()) / count**0.5
+    bounds = wilson(int(right.sum()), count)
+    mixed = baselines.cost_at(corners, accuracy)
+    precision, recall, f1 = macro(replayed.answers, table.labels, table.classes)
+    return Method(
+        name=outcome.name,
+        kind=outcome.kind,
+        accuracy=Estimate(bounds[0], accuracy, bounds[1]),
+        cost=Estimate(cost - half, cost, cost + half),
+        difference=Estimate(pair.interval[0], pair.difference, pair.interval[1]),
+        ratio=ratio,
+        p=pair.p,
+        gap_closed=pair.difference / room if room > 0 else None,
+        hull_ratio=cost / mixed if mixed else None,
+        over_hull=accuracy - baselines.accuracy_at(corners, cost),
+        precision=precision,
+        recall=recall,
+        f1=f1,
+        asked=tuple(float(share) for share in replayed.ran.mean(axis=0)),
+        answered=tuple(float((replayed.last == place).mean()) for place in range(len(table.candidates))),
+        refused=float((replayed.answers == REFUSED).mean()),
+        overhead_ns=outcome.overhead_ns,
+    )
+
+
+def macro(answers: NDArray[np.int64], labels: NDArray[np.int64], classes: int) -> tuple[float, float, float]:
+    """Precision, recall and F1, each the mean over the classes there are labels of. A class never answered has a
+    precision of 0; a refusal is in no class, and costs recall."""
+    hit = np.bincount(labels[answers == labels], minlength=classes)
+    given = np.bincount(answers[answers >= 0], minlength=classes)
+    have = np.bincount(labels, minlength=classes)
+    there = have > 0
+    precision = hit[there] / np.maximum(given[there], 1)
+    recall = hit[there] / have[there]
+    f1 = 2 * hit[there] / (given[there] + have[there])
+    return float(precision.mean()), float(recall.mean()), float(f1.mean())

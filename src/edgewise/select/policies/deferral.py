@@ -1,0 +1,199 @@
+"""A chain of candidates that learned where asking on pays.
+
+Being unsure is not the same as being worth another try: where the later ones would be wrong too, asking them is a
+waste. The best rule asks on where the chance that only the later answer is right exceeds the chance that only this one
+is by more than its price (Jitkrittum et al. 2023, "When does confidence-based cascade deferral suffice?"). Both chances
+are logistic regressions on what the answers so far look like. Thresholds are chosen on predictions for images that the
+regressions were not fitted on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.errors import InputError
+from .. import logistic
+from ..chain import Judged, checked, checked_powers, decide, numbers, prefix_costs, replay
+from ..folds import folds, outside
+from ..hints import Hints, columns, hints, histories
+from ..logistic import Logistic
+from ..policy import Decision, Replayed
+from ..pooling import Floats, pool
+from ..search import Chosen, Views, finalists, finite, settled
+from ..table import Flags, Scores, Table
+from ..thresholds import Staged
+from .cascade import Confidence
+
+# Chains of the cascade's search that regressions are fitted for, and parts for predictions of unseen images.
+_CHAINS, _PARTS = 3, 4
+_RIDGE = 30.0
+# What thresholds are raised by where a cascade's are raised by one: they are chances, those are log-odds.
+_STEP = 0.1
+_FLATTEST = 0.05
+_REGRESSIONS = ("gain", "harm", "right")
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What one stage learned: how often its classes were right, and the chances that only the last stage is right
+    (`gain`), that only this one is (`harm`), and that this one is (`right`)."""
+
+    history: Floats
+    gain: Logistic
+    harm: Logistic
+    right: Logistic
+
+    def sure(self, rows: Floats) -> Floats:
+        """Of stopping: above zero where asking on would rather harm."""
+        return self.harm.probability(rows) - self.gain.probability(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Deferral:
+    """`powers` as in a cascade; `temperatures` has one for each candidate, `learned` one for each stage but the
+    last."""
+
+    chain: tuple[int, ...]
+    thresholds: tuple[float, ...]
+    powers: tuple[tuple[float, ...], ...]
+    temperatures: tuple[float, ...]
+    learned: tuple[Learned, ...]
+    classes: int
+    kind: ClassVar[str] = "deferral"
+
+    @property
+    def uses_features(self) -> bool:
+        return False
+
+    @property
+    def candidates(self) -> Sequence[int]:
+        return self.chain
+
+    def begin(self, features: NDArray[np.float64] | None) -> Decision:
+        return Decision(self.chain[0])
+
+    def after(self, ran: Sequence[int], scores: Sequence[Scores]) -> Decision:
+        return decide(self.chain, self.thresholds, self._judge, scores)
+
+    def replay(self, table: Table, *, top: int = 1) -> Replayed:
+        return replay(self.chain, self.thresholds, self._judge, table, top)
+
+    def _judge(self, scores: Sequence[Scores]) -> Judged:
+        stage = len(scores) - 1
+        if stage == len(self.chain) - 1:
+            logs = pool(scores, self.powers[stage])
+            return Judged(logs.astype(np.float32), np.zeros(len(logs)), np.exp(logs.max(axis=1)))
+        learned = self.learned[stage]
+        found = hints(scores, self.powers[stage], self.temperatures[: stage + 1])
+        rows = found.with_history(learned.history)
+        return Judged(found.logs.astype(np.float32), learned.sure(rows), learned.right.probability(rows))
+
+    def raised(self, by: float) -> Deferral:
+        """All thresholds by so many steps of a chance."""
+        return replace(self, thresholds=tuple(threshold + by * _STEP for threshold in self.thresholds))
+
+    def saved(self) -> tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]:
+        fields = {
+            "candidates": list(self.chain),
+            "thresholds": list(self.thresholds),
+            "powers": [list(each) for each in self.powers],
+            "temperatures": list(self.temperatures),
+            "classes": self.classes,
+        }
+        arrays: dict[str, NDArray[Any]] = {}
+        for stage, each in enumerate(self.learned):
+            arrays[f"history{stage}"] = each.history
+            for name in _REGRESSIONS:
+                arrays |= getattr(each, name).saved(f"{name}{stage}")
+        return fields, arrays
+
+
+def fit(
+    table: Table,
+    *,
+    objective: str = "time",
+    max_loss: float = 0.0,
+    stages: int = 4,
+    careful: float = 0.0,
+    top: int = 1,
+) -> Deferral:
+    """Options as a cascade's. Chains are taken from the search for cascades, and regressions fitted for the best."""
+    views = Confidence(table, objective, top)
+    reference = views.right[:, views.reference]
+    tried = finalists(views, views.enough - max_loss * len(table), stages)
+    chains = list(dict.fromkeys(each.chain for each in tried if each.pooled and len(each.chain) > 1))[:_CHAINS]
+    best: tuple[Chosen, tuple[Learned, ...]] | None = None
+    for chain in chains:
+        learned, sure = _learn(views, chain)
+        parts = [views.view(chain[: stage + 1], pooled=True) for stage in range(len(chain))]
+        staged = Staged(sure, tuple(part.right for part in parts), prefix_costs(table, chain, objective))
+        found = settled(staged, reference, max_loss, careful)
+        if found is not None and (best is None or found.cost < best[0].cost):
+            best = finite(staged, chain, found, [part.powers for part in parts], "learned"), learned
+    if best is None or best[0].cost >= prefix_costs(table, (views.reference,), objective)[0]:
+        powers = views.view((views.reference,), pooled=True).powers
+        return Deferral((views.reference,), (), (powers,), _temperatures(views, (views.reference,)), (), table.classes)
+    chosen, learned = best
+    return Deferral(
+        chosen.chain,
+        chosen.thresholds,
+        chosen.powers,
+        _temperatures(views, chosen.chain),
+        learned[: len(chosen.thresholds)],
+        table.classes,
+    )
+
+
+def _temperatures(views: Views, chain: tuple[int, ...]) -> tuple[float, ...]:
+    """A candidate that is no better than chance may have a power of nothing, or below; its answers are as good flat."""
+    return tuple(1 / max(views.view((place,), pooled=True).powers[0], _FLATTEST) for place in chain)
+
+
+def _learn(views: Views, chain: tuple[int, ...]) -> tuple[tuple[Learned, ...], tuple[Floats, ...]]:
+    """What each stage learns from all images, and how sure it is of each when it learned from the others."""
+    table = views.table
+    parts = folds(table.labels, min(_PARTS, len(table)))
+    last = views.view(chain, pooled=True).right
+    temperatures = _temperatures(views, chain)
+    learned, sure = [], []
+    for stage in range(len(chain) - 1):
+        view = views.view(chain[: stage + 1], pooled=True)
+        found = hints([table.scores[place] for place in chain[: stage + 1]], view.powers, temperatures[: stage + 1])
+        learned.append(_regressed(found, view.right, last, np.arange(len(table)), table.classes))
+        unseen = np.zeros(len(table))
+        for part in parts:
+            from_others = _regressed(found, view.right, last, outside(part, len(table)), table.classes)
+            unseen[part] = from_others.sure(found.with_history(from_others.history)[part])
+        sure.append(unseen)
+    return tuple(learned), tuple(sure)
+
+
+def _regressed(found: Hints, right: Flags, last: Flags, some: NDArray[np.int64], classes: int) -> Learned:
+    history = histories(found.first[some], right[some], classes)
+    rows = found.with_history(history)[some]
+    here, there = right[some], last[some]
+    targets = {"gain": there & ~here, "harm": here & ~there, "right": here}
+    return Learned(history, **{name: logistic.fit(rows, targets[name], _RIDGE) for name in _REGRESSIONS})
+
+
+def load(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Deferral:
+    chain, thresholds = checked(fields, "deferral")
+    powers = checked_powers(fields, len(chain), "deferral")
+    temperatures = numbers(fields.get("temperatures"), len(chain), "the temperatures of a deferral")
+    classes = fields.get("classes")
+    if min(temperatures) <= 0 or not isinstance(classes, int) or classes < 1:
+        raise InputError("a deferral has positive temperatures and a number of classes")
+    learned = []
+    for stage in range(len(chain) - 1):
+        history = arrays.get(f"history{stage}")
+        if history is None or history.shape != (classes,) or not np.isfinite(history).all():
+            raise InputError(f"history{stage} of a deferral is {classes} finite numbers")
+        wide = columns(stage + 1, classes)
+        parts = {name: logistic.load(arrays, f"{name}{stage}", wide) for name in _REGRESSIONS}
+        learned.append(Learned(history.astype(np.float64), **parts))
+    return Deferral(chain, thresholds, powers, temperatures, tuple(learned), classes)

@@ -1,0 +1,226 @@
+"""Which candidates, in which order, with which thresholds: chains compared on the images they are fitted on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.errors import InputError
+from .chain import prefix_costs
+from .pooling import Floats, pool, powers
+from .table import Flags, Table, hits
+from .thresholds import Found, Staged, answered, answered_at, search
+
+# Chains that are made longer at each step, and those whose thresholds are then searched closely.
+_KEPT, _FINAL = 8, 6
+# For a threshold that nothing reaches: this much log-odds above all.
+_ABOVE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is known of every image once some were asked: the powers their answers are pooled with, whether the answer
+    is right, and how sure it is by each measure."""
+
+    powers: tuple[float, ...]
+    right: Flags
+    sure: Mapping[str, Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    chain: tuple[int, ...]
+    thresholds: tuple[float, ...]
+    powers: tuple[tuple[float, ...], ...]
+    measure: str
+    cost: float
+
+
+class Views:
+    """Of a table, made when first asked for. A kind of policy says how sure rows of answers are."""
+
+    measures: tuple[str, ...]
+
+    def __init__(self, table: Table, objective: str, top: int) -> None:
+        if len(table.candidates) < 2:
+            raise InputError("choosing takes two candidates or more, found one", "--models a.onnx b.onnx")
+        if not len(table):
+            raise InputError("a policy is fitted on labelled images, found none")
+        self.table, self.objective, self.top = table, objective, top
+        self.right = table.right(top)
+        self._made: dict[tuple[int, ...], View] = {}
+        own = [prefix_costs(table, (place,), objective)[0] for place in range(len(table.candidates))]
+        self.order = sorted(range(len(own)), key=lambda place: own[place])
+        # The most accurate, and of several alike the cheapest.
+        self.reference = min(self.order, key=lambda place: -int(self.right[:, place].sum()))
+
+    def sure(self, logs: Floats) -> Mapping[str, Floats]:
+        raise NotImplementedError
+
+    def view(self, asked: tuple[int, ...], *, pooled: bool) -> View:
+        """`pooled`: all answers so far count, otherwise only the last."""
+        counted = asked if pooled else asked[-1:]
+        if counted not in self._made:
+            scores = [self.table.scores[place] for place in counted]
+            found = powers(scores, self.table.labels)
+            logs = pool(scores, found)
+            right = hits(logs.astype(np.float32), self.table.labels, self.top)
+            self._made[counted] = View(found, right, self.sure(logs))
+        made = self._made[counted]
+        return View((0.0,) * (len(asked) - len(counted)) + made.powers, made.right, made.sure)
+
+    def staged(self, chain: tuple[int, ...], measure: str, *, pooled: bool) -> Staged:
+        views = [self.view(chain[: stage + 1], pooled=pooled) for stage in range(len(chain))]
+        return Staged(
+            tuple(view.sure[measure] for view in views[:-1]),
+            tuple(view.right for view in views),
+            prefix_costs(self.table, chain, self.objective),
+        )
+
+    @property
+    def enough(self) -> int:
+        """How many the reference has right."""
+        return int(self.right[:, self.reference].sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    chain: tuple[int, ...]
+    measure: str
+    pooled: bool
+    cost: float
+
+
+def finalists(views: Views, needed: float, stages: int) -> list[Tried]:
+    """The cheapest chains that have enough right, the best first. All pairs are tried, and the best of each length are
+    made longer by each candidate in turn. A chain goes from cheap to dear."""
+    if stages < 1:
+        raise InputError(f"a chain has one stage or more, found {stages}")
+    rank = {place: index for index, place in enumerate(views.order)}
+    singles = [(place,) for place in views.order]
+    found = _tried(views, singles, needed)
+    coming = [tuple(pair) for pair in combinations(views.order, 2)] if stages > 1 else []
+    while coming:
+        longer = sorted(_tried(views, coming, needed), key=lambda tried: tried.cost)
+        found += longer
+        best = list(dict.fromkeys(tried.chain for tried in longer))[:_KEPT]
+        inserted = {
+            tuple(sorted((*chain, place), key=lambda each: rank[each]))
+            for chain in best
+            for place in views.order
+            if place not in chain and len(chain) < stages
+        }
+        coming = sorted(inserted)
+    return sorted(found, key=lambda tried: tried.cost)
+
+
+def _tried(views: Views, chains: Sequence[tuple[int, ...]], needed: float) -> list[Tried]:
+    found = []
+    for chain in chains:
+        for measure in views.measures:
+            for pooled in (True, False):
+                best = search(views.staged(chain, measure, pooled=pooled), needed, looks=1)
+                if best is not None:
+                    found.append(Tried(chain, measure, pooled, best.cost))
+    return found
+
+
+def cheapest(views: Views, *, max_loss: float, stages: int, careful: float = 0.0) -> Chosen:
+    """The reference alone where nothing cheaper is accurate enough."""
+    count = len(views.table)
+    needed = views.enough - max_loss * count
+    best: Chosen | None = None
+    for tried in finalists(views, needed, stages)[:_FINAL]:
+        staged = views.staged(tried.chain, tried.measure, pooled=tried.pooled)
+        found = settled(staged, views.right[:, views.reference], max_loss, careful)
+        if found is not None and (best is None or found.cost < best.cost):
+            parts = [
+                views.view(tried.chain[: stage + 1], pooled=tried.pooled).powers for stage in range(len(tried.chain))
+            ]
+            best = finite(staged, tried.chain, found, parts, tried.measure)
+    if best is None:
+        place = views.reference
+        view = views.view((place,), pooled=True)
+        costs = prefix_costs(views.table, (place,), views.objective)
+        return Chosen((place,), (), (view.powers,), views.measures[0], costs[0])
+    return best
+
+
+def settled(staged: Staged, reference: Flags, max_loss: float, careful: float) -> Found | None:
+    """Thresholds after a close search. To be careful takes two: the first says how much the answers differ from the
+    reference's, and so how far to stay away."""
+    needed = int(reference.sum()) - max_loss * len(reference)
+    found = search(staged, needed)
+    if careful and found is not None:
+        lost = reference.astype(np.int64) - answered(staged, found.thresholds)
+        found = search(staged, needed + careful * float(lost.std()) * math.sqrt(len(lost)))
+    return found
+
+
+def finite(
+    staged: Staged, chain: tuple[int, ...], found: Found, parts: Sequence[tuple[float, ...]], measure: str
+) -> Chosen:
+    """Without stages that are never reached, and with numbers for thresholds that nothing reaches."""
+    thresholds: list[float] = []
+    for threshold, sure in zip(found.thresholds, staged.sure, strict=True):
+        if threshold <= float(sure.min()):
+            break
+        thresholds.append(min(threshold, float(sure.max()) + _ABOVE))
+    length = len(thresholds) + 1
+    return Chosen(chain[:length], tuple(thresholds), tuple(parts[:length]), measure, found.cost)
+
+
+def greedy(views: Views, *, max_loss: float, stages: int) -> Chosen:
+    """Streeter's: of all candidates and thresholds, the one that answers most images for its cost and is no less
+    accurate on them than the reference (less what may be lost); again on what is left; the reference for the rest."""
+    built = [_greedy(views, measure, max_loss, stages) for measure in views.measures]
+    return min(built, key=lambda chosen: chosen.cost)
+
+
+def _greedy(views: Views, measure: str, max_loss: float, stages: int) -> Chosen:
+    left = np.arange(len(views.table))
+    chain: tuple[int, ...] = ()
+    thresholds: list[float] = []
+    reference = views.right[:, views.reference]
+    while True:
+        best = (0.0, views.reference, -math.inf)
+        for place in views.order:
+            if place in chain or (len(chain) == stages - 1 and place != views.reference):
+                continue
+            view = views.view((place,), pooled=True)
+            lost = reference[left].astype(np.int64) - view.right[left]
+            threshold = lowest(view.sure[measure][left], lost, max_loss)
+            done = int((view.sure[measure][left] >= threshold).sum())
+            before = prefix_costs(views.table, chain, views.objective)[-1] if chain else 0.0
+            price = prefix_costs(views.table, (*chain, place), views.objective)[-1] - before
+            value = done / max(price, 1e-12)
+            if value > best[0]:
+                best = (value, place, threshold)
+        _, place, threshold = best
+        chain = (*chain, place)
+        sure = views.view((place,), pooled=True).sure[measure][left]
+        left = left[sure < threshold]
+        if not len(left):
+            break
+        thresholds.append(threshold)
+    staged = views.staged(chain, measure, pooled=False)
+    parts = [views.view(chain[: stage + 1], pooled=False).powers for stage in range(len(chain))]
+    ended = answered_at(staged, tuple(thresholds))
+    cost = float(np.array(staged.costs)[ended].mean())
+    return Chosen(chain, tuple(thresholds), tuple(parts), measure, cost)
+
+
+def lowest(sure: Floats, lost: NDArray[np.int64], max_loss: float) -> float:
+    """The lowest threshold above which no more than a share `max_loss` of the images is lost; above all where none."""
+    order = np.argsort(-sure, kind="stable")
+    sums = np.cumsum(lost[order])
+    counts = np.arange(1, len(order) + 1)
+    # Images that are equally sure are answered together.
+    whole = np.append(sure[order][1:] != sure[order][:-1], True)
+    fits = np.flatnonzero((sums <= max_loss * counts + 1e-9) & whole)
+    return float(sure[order][fits[-1]]) if len(fits) else math.inf

@@ -1,0 +1,134 @@
+"""Thresholds of a chain of candidates: of all on a grid, those that cost least and still have enough right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .table import Flags
+
+Floats = NDArray[np.float64]
+# Quantiles of a stage's sureness tried as its threshold, by how many thresholds a chain has: together some ten
+# thousand combinations, counted in about a millisecond.
+_GRID = {1: 1024, 2: 96, 3: 24, 4: 12}
+# Each further look is around the best of the one before, this much closer.
+_LOOKS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A chain on every image of a table: how sure each stage but the last is, whether each stage's answer is right, and
+    what an image costs that ends there."""
+
+    sure: tuple[Floats, ...]
+    right: tuple[Flags, ...]
+    costs: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`right` is the number of images answered right; `cost` the mean."""
+
+    thresholds: tuple[float, ...]
+    cost: float
+    right: int
+
+
+def search(staged: Staged, needed: float, *, looks: int = _LOOKS) -> Found | None:
+    """The cheapest with at least `needed` images right, of these the one with most; None where there is none."""
+    stages = len(staged.sure)
+    if not stages:
+        right = int(staged.right[0].sum())
+        return Found((), staged.costs[0], right) if right >= needed else None
+    size = _GRID.get(stages, 8)
+    shares = [np.linspace(0, 1, size) for _ in range(stages)]
+    ordered = [np.sort(each) for each in staged.sure]
+    best: Found | None = None
+    for _ in range(looks):
+        edges = [_edges(values, share) for values, share in zip(ordered, shares, strict=True)]
+        found = _on_grid(staged, edges, needed)
+        if found is None:
+            break
+        if best is None or (found.cost, -found.right) < (best.cost, -best.right):
+            best = found
+        shares = [
+            _around(values, share, threshold)
+            for values, share, threshold in zip(ordered, shares, best.thresholds, strict=True)
+        ]
+    return best
+
+
+def answered_at(staged: Staged, thresholds: Sequence[float]) -> NDArray[np.int64]:
+    """The stage at which each image is answered."""
+    count = len(staged.right[0])
+    passed = [sure < threshold for sure, threshold in zip(staged.sure, thresholds, strict=False)]
+    table = np.stack([*passed, np.zeros(count, np.bool_)])
+    found: NDArray[np.int64] = table.argmin(axis=0)
+    return found
+
+
+def answered(staged: Staged, thresholds: Sequence[float]) -> Flags:
+    """Whether each image is answered right."""
+    right = np.stack(staged.right)
+    found: Flags = right[answered_at(staged, thresholds), np.arange(right.shape[1])]
+    return found
+
+
+def _edges(ordered: Floats, shares: Floats) -> Floats:
+    """Thresholds to try: each answers nothing, everything, or those from a quantile on."""
+    places = np.minimum((shares * len(ordered)).astype(np.int64), len(ordered) - 1)
+    return np.concatenate([[-np.inf], np.unique(ordered[places]), [np.inf]])
+
+
+def _around(ordered: Floats, shares: Floats, threshold: float) -> Floats:
+    """As many shares, between the neighbours of the one that was best."""
+    here = np.searchsorted(ordered, threshold) / len(ordered)
+    width = shares[1] - shares[0]
+    near: Floats = np.linspace(max(0.0, here - width), min(1.0, here + width), len(shares))
+    return near
+
+
+def _on_grid(staged: Staged, edges: Sequence[Floats], needed: float) -> Found | None:
+    """Images are counted in the cells between thresholds; sums of cells then give every combination at once."""
+    count = len(staged.right[0])
+    sizes = [len(each) for each in edges]
+    # An image in cell b is answered by thresholds 0 to b: its sureness is at least theirs.
+    cells = [np.searchsorted(edge, sure, side="right") - 1 for edge, sure in zip(edges, staged.sure, strict=True)]
+    right = np.zeros(sizes)
+    cost = np.full(sizes, staged.costs[0])
+    place = np.zeros(count, np.int64)
+    for stage, (cell, size) in enumerate(zip(cells, sizes, strict=True)):
+        before = sizes[:stage]
+        place = place * size + cell
+        here = np.bincount(place, staged.right[stage], int(np.prod(sizes[: stage + 1]))).reshape(*before, size)
+        here = _passed(here, stage)
+        # From a threshold's own cell on.
+        here = np.flip(np.cumsum(np.flip(here, axis=stage), axis=stage), axis=stage)
+        right += here.reshape(*here.shape, *[1] * (len(sizes) - stage - 1))
+        there = np.bincount(place, minlength=int(np.prod(sizes[: stage + 1]))).reshape(*before, size)
+        there = _passed(there.astype(np.float64), stage + 1)
+        further = (staged.costs[stage + 1] - staged.costs[stage]) / count
+        cost += further * there.reshape(*there.shape, *[1] * (len(sizes) - stage - 1))
+    last = np.bincount(place, staged.right[-1], int(np.prod(sizes))).reshape(sizes)
+    right += _passed(last, len(sizes))
+    enough = right >= needed - 1e-6
+    if not enough.any():
+        return None
+    # Of those that cost the same, the one with most right: less than any difference in cost.
+    masked = np.where(enough, cost, np.inf)
+    cheapest = masked.min()
+    tied = np.flatnonzero(masked.ravel() <= cheapest * (1 + 1e-12))
+    chosen = int(tied[np.argmax(right.ravel()[tied])])
+    indices = np.unravel_index(chosen, sizes)
+    thresholds = tuple(float(edge[index]) for edge, index in zip(edges, indices, strict=True))
+    return Found(thresholds, float(cost.ravel()[chosen]), round(float(right.ravel()[chosen])))
+
+
+def _passed(cells: Floats, axes: int) -> Floats:
+    """Sums over the cells below each threshold, along the first axes: images that were handed on there."""
+    for axis in range(axes):
+        cells = np.cumsum(cells, axis=axis) - cells
+    return cells

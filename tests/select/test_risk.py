@@ -1,0 +1,152 @@
+"""Guarantees hold as often as promised: bounds against known distributions, and the walk over fresh draws of images."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from simulated import simulated
+
+from edgewise.core.errors import InputError
+from edgewise.select.bounds import BOUNDS, at_most, p_exact, share_limits, shown
+from edgewise.select.folds import folds, halves, outside
+from edgewise.select.policies import cascade, single
+from edgewise.select.risk import controlled, family, losses
+
+# (harm, luck) of which the mean loss is the first less the second.
+WORLDS = ((0.03, 0.01), (0.05, 0.05), (0.02, 0.0), (0.4, 0.35), (0.004, 0.0))
+
+
+def draws(harm: float, luck: float, images: int, times: int, seed: int = 0) -> list[np.ndarray]:
+    random = np.random.default_rng(seed)
+    counts = random.multinomial(images, (harm, luck, 1 - harm - luck), size=times)
+    return [random.permutation(np.repeat([1, -1, 0], each)) for each in counts]
+
+
+@pytest.mark.parametrize(("harm", "luck"), [(0.1, 0.05), (0.02, 0.0), (0.0, 0.3), (0.5, 0.5)])
+def test_the_chance_of_a_sum_is_exact(harm: float, luck: float) -> None:
+    count, masses = 12, np.zeros(25)
+    for plus in range(count + 1):
+        for minus in range(count + 1 - plus):
+            rest = 1 - harm - luck
+            ways = math.factorial(count) / math.factorial(plus) / math.factorial(minus)
+            ways /= math.factorial(count - plus - minus)
+            masses[plus - minus + count] += ways * harm**plus * luck**minus * rest ** (count - plus - minus)
+    for total in range(-count, count + 1):
+        assert at_most(total, count, harm, luck) == pytest.approx(masses[: total + count + 1].sum(), abs=1e-9)
+
+
+def test_the_interval_of_a_share_is_clopper_and_pearsons() -> None:
+    from scipy.stats import binomtest
+
+    for hits, count in ((0, 20), (3, 50), (50, 50), (7, 1000)):
+        wanted = binomtest(hits, count).proportion_ci(0.95, method="exact")
+        assert share_limits(hits, count, 0.05) == pytest.approx((wanted.low, wanted.high), abs=1e-6)
+
+
+@pytest.mark.parametrize("method", BOUNDS)
+@pytest.mark.parametrize(("harm", "luck"), WORLDS)
+def test_bounds_are_exceeded_as_seldom_as_promised(method: str, harm: float, luck: float) -> None:
+    times, delta = (200, 0.1) if method == "exact" else (400, 0.1)
+    missed = [BOUNDS[method](each, delta) < harm - luck - 1e-12 for each in draws(harm, luck, 400, times)]
+    assert np.mean(missed) <= delta + 2 * math.sqrt(delta * (1 - delta) / times)
+
+
+@pytest.mark.parametrize(("harm", "luck"), WORLDS[:3])
+def test_the_exact_bound_is_the_tightest(harm: float, luck: float) -> None:
+    for each in draws(harm, luck, 1000, 10):
+        bounds = {method: bound(each, 0.1) for method, bound in BOUNDS.items()}
+        # Without any luck a bound of harm alone has less to allow for.
+        others = {"betting", "bernstein", "hoeffding"} | ({"harm"} if luck else set())
+        assert bounds["exact"] <= min(bounds[method] for method in others)
+
+
+def test_what_is_shown_is_what_the_bound_says() -> None:
+    for each in draws(0.03, 0.02, 500, 8):
+        bound = BOUNDS["exact"](each, 0.05)
+        assert shown(each, bound + 1e-4, 0.05, "exact") and not shown(each, bound - 1e-4, 0.05, "exact")
+        assert p_exact(each, bound, 0.05) == pytest.approx(0.05, abs=1e-3)
+
+
+@pytest.mark.parametrize("method", ["exact", "harm"])
+def test_violations_over_resplits_stay_within_delta(method: str) -> None:
+    """250 draws of 600 images from a large table on which the truth is known; thresholds were fitted on others, too
+    boldly, so that only the control stands between them and the loss."""
+    population = simulated(30_000, seed=11)
+    policy = cascade.fit(simulated(1_500, seed=12), max_loss=0.08)
+    reference = single.fit(population).candidate
+    tried = family(policy)
+    true = {each: losses(each, population, reference).mean() for each in tried}
+    all_losses = {each: losses(each, population, reference) for each in tried}
+    epsilon, delta, times = 0.02, 0.1, 250
+    random = np.random.default_rng(13)
+    violations, moved = 0, 0
+    for _ in range(times):
+        rows = random.integers(0, len(population), 600)
+        chosen = None
+        for each in tried:
+            if not shown(all_losses[each][rows], epsilon, delta, method):
+                break
+            chosen = each
+        violations += chosen is not None and true[chosen] > epsilon
+        moved += chosen is not None and chosen != tried[0]
+    assert violations / times <= delta + 2 * math.sqrt(delta * (1 - delta) / times)
+    assert moved > times / 2
+
+
+def test_the_walk_stops_at_the_first_that_cannot_be_shown() -> None:
+    table, fresh = simulated(1_500, seed=1), simulated(2_000, seed=2)
+    policy = cascade.fit(table)
+    tried = family(policy)
+    reference = single.fit(table).candidate
+    chosen, promise = controlled(tried, fresh, reference=reference, epsilon=0.02, delta=0.05)
+    place = tried.index(chosen)
+    assert all(shown(losses(each, fresh, reference), 0.02, 0.05, "exact") for each in tried[: place + 1])
+    assert place == len(tried) - 1 or not shown(losses(tried[place + 1], fresh, reference), 0.02, 0.05, "exact")
+    assert promise.bound <= 0.02 and promise.images == 2_000
+    assert (promise.epsilon, promise.delta, promise.method) == (0.02, 0.05, "exact")
+    stricter, _ = controlled(tried, fresh, reference=reference, epsilon=0.005, delta=0.05)
+    bolder, _ = controlled(tried, fresh, reference=reference, epsilon=0.05, delta=0.05)
+    costs = [fresh.costs(each.replay(fresh).ran).mean() for each in (bolder, chosen)]
+    assert costs[0] <= costs[1]
+    if isinstance(stricter, cascade.Cascade):
+        assert tried.index(stricter) <= place
+
+
+def test_the_reference_is_left_where_nothing_can_be_shown() -> None:
+    table = simulated(40, seed=2)
+    policy = cascade.fit(simulated(500, seed=1), max_loss=0.2)
+    chosen, promise = controlled(family(policy), table, reference=3, epsilon=0.0, delta=0.01, method="hoeffding")
+    assert chosen == single.Single(3)
+    assert promise.images == 0 and promise.bound == 0.0
+
+
+def test_bad_options_are_refused() -> None:
+    table = simulated(50)
+    for options in ({"epsilon": -0.1}, {"delta": 0.0}, {"delta": 1.0}, {"method": "hope"}):
+        given = {"epsilon": 0.01, "delta": 0.1, "reference": 3} | options
+        with pytest.raises(InputError):
+            controlled((), table, **given)  # type: ignore[arg-type]
+    with pytest.raises(InputError):
+        controlled((), table.rows([]), reference=3, epsilon=0.01, delta=0.1)
+
+
+def test_parts_are_stratified_seeded_and_complete() -> None:
+    labels = np.random.default_rng(0).integers(0, 7, 501)
+    parts = folds(labels, 5, seed=1)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(501))
+    assert {len(part) for part in parts} <= {100, 101}
+    for each in range(7):
+        inside = [int((labels[part] == each).sum()) for part in parts]
+        assert max(inside) - min(inside) <= 1
+    assert all(np.array_equal(a, b) for a, b in zip(parts, folds(labels, 5, seed=1), strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(parts, folds(labels, 5, seed=2), strict=True))
+    first, second = halves(labels, 0.7)
+    assert sorted([*first, *second]) == list(range(501)) and len(first) == pytest.approx(0.7 * 501, abs=1)
+    assert set(outside(parts[0], 501)) == set(range(501)) - set(parts[0].tolist())
+    for bad in (1, 502):
+        with pytest.raises(InputError):
+            folds(labels, bad)
+    with pytest.raises(InputError):
+        halves(labels, 1.0)
