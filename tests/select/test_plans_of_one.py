@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from edgewise.core.plan import Plan, Planned, Proof, sealed
 from edgewise.core.race import Wanted
 from edgewise.core.text import parse_placement
 from edgewise.core.types import Scenario
+from edgewise.study.choosers import read
 from edgewise.study.plans import source
 from edgewise.study.prepare import Limits, find_model
 
@@ -99,3 +101,24 @@ def test_an_interruption_keeps_what_was_answered(
         assert _main([*asked, *more]) == 0
         out = capsys.readouterr().out
     assert "answers all images" in out and "20 images of pocket(count=20)" in out
+
+
+def test_a_model_may_be_chosen_in_another_precision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What edgewise made of it is copied beside the plan, and found there when the cache is gone."""
+    path = tmp_path / "c.plan.json"
+    asked = ["select", "fit", "--models", "pocket/nano", "--data", "pocket(count=60)", "--on", "ort:cpu@1"]
+    with quick(tmp_path):
+        assert (
+            _main(
+                [*asked, "ort:cpu:int8@1", "--method", "two_steps", "-o", str(path), "--save", str(tmp_path / "lab.db")]
+            )
+            == 0
+        )
+        shutil.rmtree(tmp_path / "XDG_CACHE_HOME")
+        plan = read(str(path))
+        assert [member.model.source.path for member in plan.members] == ["pocket/nano", "c.plan.1.onnx"]
+        assert plan.members[1].model.recipe is not None
+        with edgewise.load(path) as chooser:
+            assert len(chooser.candidates) == 2
+            chooser.load()
+            assert all(held.loaded for held in chooser.memory)

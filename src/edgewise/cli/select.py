@@ -45,6 +45,7 @@ def fit(
     `edgewise.load`.
     """
     from ..analyze import chosen
+    from ..core.errors import Unavailable
     from ..core.records import dumps
     from ..core.types import Scenario
     from ..measure.energy import baseline, choose_meters
@@ -61,7 +62,10 @@ def fit(
 
     wish = study.Wish(method, objective, max_loss / 100, risk, top, seed)
     module = study.check(wish)
-    meters = choose_meters(every=objective == "energy")
+    try:
+        meters = choose_meters(every=objective == "energy")
+    except Unavailable as error:
+        raise Unavailable(error.message, "--objective time") from None
     path = save or str(home.default_store())
     progress = Progress(0)
     question = Question(data, labels, None, limit, seed)
@@ -83,7 +87,7 @@ def fit(
                 features=study.uses_features(module),
             )
         progress.say("fitting")
-        plan = choosers.write(output, found, study.fit(found.table, wish), wanted, question)
+        plan = choosers.write(output, found, study.fit(found.table, wish), wish, wanted, question)
     except KeyboardInterrupt:
         progress.done()
         print("interrupted: what was answered is kept, and is not asked again", file=sys.stderr)
@@ -154,7 +158,7 @@ def evaluate(
         table = study.gathered(asked, (), store, _told(progress), features=True)
     told = study.outcome(policy, table.table, found.outcome.objective, found.outcome.top)
     section = chosen.run(found, outcome=told, images=len(table.table))
-    wish = study.Wish(found.policy, told.objective, top=told.top, seed=seed)
+    wish = study.Wish(found.policy, told.objective, found.max_loss, found.risk, told.top, seed)
     progress.say(f"every method on {folds} folds")
     methods = study.evaluated(table.table, wish, folds)
     lived = None

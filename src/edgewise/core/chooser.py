@@ -74,8 +74,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Choosing:
-    """`policy` names its kind, `fields` and `arrays` are all there is to it. `guarantee` is what its author says of it,
-    and opaque here. `outputs` is how many classes there are; `classes` names them, where they have names."""
+    """`policy` names its kind, `fields` and `arrays` are all there is to it. `guarantee` is what can be said of it for
+    sure, and opaque here; `max_loss` and `risk` are what was asked for, as shares. `outputs` is how many classes there
+    are; `classes` names them, where they have names."""
 
     version: int
     kind: str
@@ -88,6 +89,8 @@ class Choosing:
     fields: dict[str, Any]
     arrays: Arrays | None
     guarantee: dict[str, Any] | None
+    max_loss: float
+    risk: float | None
     seen: Seen
     outcome: Outcome
     machine: str
@@ -140,7 +143,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a candidate takes in memory: what loading and running it added here, or, before that, what it took alone."""
+    """What a candidate takes in memory: what loading it added here or, before that, what it took in its own process."""
 
     name: str
     loaded: bool
@@ -208,6 +211,8 @@ def _check(plan: Choosing) -> None:
     require(all(isinstance(name, str) for name in plan.classes), "classes are texts")
     for field, opaque in (("fields", plan.fields), ("guarantee", plan.guarantee)):
         require(isinstance(opaque, dict) or (opaque is None and field == "guarantee"), f"{field} is {opaque!r}")
+    require(_number(plan.max_loss), f"max_loss is {plan.max_loss!r}, expected a number")
+    require(plan.risk is None or _number(plan.risk), f"risk is {plan.risk!r}, expected a number")
     if plan.arrays is not None:
         path = plan.arrays.path
         bare = isinstance(path, str) and PurePath(path).name == path and path not in ("", ".", "..")

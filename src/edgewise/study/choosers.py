@@ -27,7 +27,7 @@ from .contenders import Contender
 from .images import Question, digest, exam, place_of, shuffled
 from .prepare import Limits, cell
 from .request import Request
-from .select import Fitted, Gathered
+from .select import Fitted, Gathered, Wish
 from .survey import EngineFacts, survey
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 SHOWN = 512
 
 
-def write(path: str, found: Gathered, fitted: Fitted, request: Request, question: Question) -> Choosing:
+def write(path: str, found: Gathered, fitted: Fitted, wish: Wish, request: Request, question: Question) -> Choosing:
     """A plan at `path`, with the arrays of its policy and the models edgewise made beside it."""
     place = Path(path)
     fields, arrays = fitted.policy.saved()
@@ -57,6 +57,8 @@ def write(path: str, found: Gathered, fitted: Fitted, request: Request, question
                 dict(fields),
                 _arrays(place, arrays),
                 fitted.guarantee,
+                wish.max_loss,
+                wish.risk,
                 _seen(place, found, question),
                 fitted.outcome,
                 request.machine.id,
@@ -233,10 +235,11 @@ def bench_cell(path: str, found: Opened, load: Scenario, shown: Pictures, limits
     )
 
 
-def load(path: str, *, batch: int = 1) -> Chooser:
+def load(plan_path: str | os.PathLike[str], *, batch: int = 1) -> Chooser:
     """A plan opened in this process: `edgewise.load`. One of a single model is a choice of one."""
     from ..select.chooser import Chooser
 
+    path = os.fspath(plan_path)
     plan = plans.read(path)
     if isinstance(plan, Choosing):
         return Chooser(opened(path, plan, Limits(), batch).ready)

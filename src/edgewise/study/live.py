@@ -50,7 +50,9 @@ def live(
     policy = policy_of(opened.ready)
     asked = [found.contenders[place] for place in policy.candidates]
     exam, order = found.exam, random.Random(seed)
-    shown = Pictures(exam.data, exam.labels, found.indices[:images])
+    # In any order but that of the classes.
+    places = order.sample(range(len(found.indices)), min(images, len(found.indices)))
+    shown = Pictures(exam.data, exam.labels, tuple(found.indices[place] for place in places))
     went: list[Went] = []
     sides = [Side(contender) for contender in asked]
     with ExitStack() as stack:
@@ -78,11 +80,17 @@ def live(
                 worker.pause()
             done += count
             progress(done, images)
-    return _compared(opened, found, policy, went, dict(zip(policy.candidates, sides, strict=True)), held)
+    asked_of = dict(zip(policy.candidates, sides, strict=True))
+    return _compared(opened, found, policy, went, asked_of, places[:held])
 
 
 def _compared(
-    opened: Opened, found: Gathered, policy: Policy, went: Sequence[Went], sides: Mapping[int, Side], held: int
+    opened: Opened,
+    found: Gathered,
+    policy: Policy,
+    went: Sequence[Went],
+    sides: Mapping[int, Side],
+    places: Sequence[int],
 ) -> Live:
     for side in sides.values():
         price = side.price()
@@ -91,7 +99,7 @@ def _compared(
     time_ns = np.array([each for turn in went for each in turn.time_ns])
     answers = np.array([each for turn in went for each in turn.answers])
     asked = np.array([each for turn in went for each in turn.asked], np.bool_)
-    seen = found.table.rows([number % held for number in range(len(answers))])
+    seen = found.table.rows([places[number % len(places)] for number in range(len(answers))])
     replayed = policy.replay(seen).answers
     extra = found.table.features_ns if policy.uses_features else 0.0
     now = list(found.table.candidates)

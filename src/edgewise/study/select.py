@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..analyze.chosen import skipped
 from ..core import registry
-from ..core.choice import Candidate
+from ..core.choice import Candidate, Selection
 from ..core.chooser import OBJECTIVES, Outcome
 from ..core.errors import InputError, rebuild
 from ..core.preprocess import parse_preprocess
@@ -24,6 +24,9 @@ from ..measure import isolate
 from ..measure.accuracy import Exam
 from ..measure.answering import adds_up
 from ..measure.energy import Metered
+from ..select import drift, risk
+from ..select.evaluate import evaluate
+from ..select.folds import halves
 from ..select.policies import single
 from ..select.policy import Policy
 from ..select.rows import rows
@@ -33,9 +36,6 @@ from . import home
 from .contenders import FEWEST, Contender, refuse_other_classes
 from .prices import Price, prices, some
 from .scores import Scored, gather
-
-if TYPE_CHECKING:
-    from ..core.choice import Selection
 
 # Of the images, the share that a policy is fitted on where others are to show what it is worth.
 _FITTED_SHARE = 0.5
@@ -234,9 +234,6 @@ def fit(table: Table, wish: Wish) -> Fitted:
     if wish.risk is None:
         policy = _fitted(module, table, wish)
         return Fitted(policy, outcome(policy, table, wish.objective, wish.top))
-    from ..select import drift, risk
-    from ..select.folds import halves
-
     fitting, showing = halves(table.labels, _FITTED_SHARE, wish.seed)
     policy = _fitted(module, table.rows(fitting), wish)
     adjustable: Any = policy
@@ -271,8 +268,6 @@ def _fitted(module: ModuleType, table: Table, wish: Wish) -> Policy:
 def evaluated(table: Table, wish: Wish, folds: int) -> Selection:
     """Every method there is, on images held out from its fitting, beside every candidate and the oracle. A method that
     looks at images is left out where `table` has no features."""
-    from ..select.evaluate import evaluate
-
     fits = {}
     for name in registry.names("select.policies"):
         module = registry.find("select.policies", name)
