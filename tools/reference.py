@@ -13,11 +13,21 @@ ROOT = Path(__file__).resolve().parent.parent / "docs" / "reference"
 NOTE = "<!-- Written by `make docs` from the code: change it there. -->\n"
 
 
+def _commands(parser: argparse.ArgumentParser, prefix: str = "") -> dict[str, argparse.ArgumentParser]:
+    """By name, those of a command that has commands of its own in its place: `select fit`."""
+    subparsers = next((a for a in parser._actions if isinstance(a, argparse._SubParsersAction)), None)
+    if subparsers is None:
+        return {prefix: parser}
+    found = {}
+    for name, each in subparsers.choices.items():
+        found |= _commands(each, f"{prefix} {name}".strip())
+    return found
+
+
 def commands() -> str:
     """Drawn from the parser's own records, since its help is laid out differently by every version of Python."""
-    subparsers = next(a for a in _parser.build()._actions if isinstance(a, argparse._SubParsersAction))
     parts = [NOTE, "# Commands\n"]
-    for name, parser in subparsers.choices.items():
+    for name, parser in _commands(_parser.build()).items():
         arguments = [a for a in parser._actions if not a.option_strings]
         words = " ".join(f"{a.dest.upper()}{' ...' if a.nargs in ('+', '*') else ''}" for a in arguments)
         parts += [f"## edgewise {name} {words}\n", f"{parser.description}\n", "| | | default |", "|---|---|---|"]

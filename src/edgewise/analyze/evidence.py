@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..core.choosing import Choosing
 from ..core.evaluation import Evaluation
 from ..core.front import Front
 from ..core.mix import Mix
 from ..core.profile import Profile
 from ..core.race import Race
 from ..core.roofs import Roofs, Traffic
+from ..core.selected import Selected
 from ..core.support import Support
 from ..core.types import Failure, Finding, Machine, Measurement, Model, Section
 from ..core.ways import Ways
@@ -50,7 +50,7 @@ class Evidence:
     unfinished: tuple[str, ...] = ()
     mixes: tuple[Mix, ...] = ()
     fronts: tuple[Front, ...] = ()
-    choosings: tuple[Choosing, ...] = ()
+    selected: tuple[Selected, ...] = ()
 
 
 def absent(title: str, what: str, command: str) -> Section:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..core.chart import Axis, Chart, Series
-from ..core.choosing import Choosing, Looked, Tried
+from ..core.selected import Selected, Looked, Tried
 from ..core.types import Column, Finding, Section
 from .evidence import Evidence, absent
 
@@ -24,19 +24,19 @@ COLUMNS = (
 
 
 def run(evidence: Evidence) -> Section:
-    found = [(each, each.looked) for each in evidence.choosings if each.looked is not None]
+    found = [(each, each.looked) for each in evidence.selected if each.looked is not None]
     if not found:
         return absent(TITLE, "no premodel was looked into", "edgewise select evaluate PLAN --data FOLDER --premodel")
-    rows = [row for choosing, looked in found for row in _rows(choosing, looked)]
-    findings = [finding for choosing, looked in found for finding in _findings(choosing, looked)]
-    charts = [chart for choosing, looked in found for chart in _charts(choosing, looked)]
+    rows = [row for selected, looked in found for row in _rows(selected, looked)]
+    findings = [finding for selected, looked in found for finding in _findings(selected, looked)]
+    charts = [chart for selected, looked in found for chart in _charts(selected, looked)]
     return Section(TITLE, COLUMNS, tuple(rows), tuple(findings), tuple(charts))
 
 
-def _rows(choosing: Choosing, looked: Looked) -> Iterator[tuple[object, ...]]:
+def _rows(selected: Selected, looked: Looked) -> Iterator[tuple[object, ...]]:
     for each in looked.techniques:
         yield (
-            choosing.name,
+            selected.name,
             each.name,
             each.cost.value,
             each.accuracy.value,
@@ -47,16 +47,16 @@ def _rows(choosing: Choosing, looked: Looked) -> Iterator[tuple[object, ...]]:
         )
 
 
-def _findings(choosing: Choosing, looked: Looked) -> Iterator[Finding]:
-    names = choosing.selection.candidates
+def _findings(selected: Selected, looked: Looked) -> Iterator[Finding]:
+    names = selected.selection.candidates
     taken = ", ".join(names[each.taken] for each in looked.rounds)
-    yield Finding("premodel_takes", "note", choosing.name, (("candidates", taken), ("of", len(names))))
+    yield Finding("premodel_takes", "note", selected.name, (("candidates", taken), ("of", len(names))))
     if looked.importance and max(loss for _, loss in looked.importance) <= 0:
-        yield Finding("features_matter_not", "caution", choosing.name, (("features", len(looked.importance)),))
+        yield Finding("features_matter_not", "caution", selected.name, (("features", len(looked.importance)),))
 
 
-def _charts(choosing: Choosing, looked: Looked) -> Iterator[Chart]:
-    names, name = choosing.selection.candidates, choosing.name
+def _charts(selected: Selected, looked: Looked) -> Iterator[Chart]:
+    names, name = selected.selection.candidates, selected.name
     share = Axis("share of images", "share")
     optimal = Series("cheapest that is right", names, looked.optimal)
     yield Chart("bar", f"{name}: how often each is the cheapest that is right", Axis("candidate"), share, (optimal,))

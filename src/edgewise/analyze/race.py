@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..core.chart import Axis, Chart, Series
+from ..core.chooser import Choosing
 from ..core.plan import Plan
 from ..core.race import Beside, Entry, Race
 from ..core.types import Column, Finding, Machine, Measurement, Scalar, Section, Task
@@ -223,15 +224,16 @@ def _placed(task: Task) -> str:
     return f"{task.placement}" + (f" × {n}" if n > 1 else "")
 
 
-def changes(plan: Plan, here: Machine, versions: Mapping[str, str | None]) -> list[Finding]:
+def changes(plan: Plan | Choosing, here: Machine, versions: Mapping[str, str | None]) -> list[Finding]:
     """What is not as it was when the plan was made; `versions` are those of its engines here."""
     found = []
+    of = str(plan.placement) if isinstance(plan, Plan) else f"the {plan.policy} of {len(plan.members)} candidates"
     if here.id != plan.machine:
         values = (("made_on", plan.machine_label), ("here", here.label))
-        found.append(Finding("other_machine", "caution", str(plan.placement), values))
+        found.append(Finding("other_machine", "caution", of, values))
     for engine, made_with in plan.versions:
         now = versions.get(engine)
         if now and made_with != now:
             about = (("engine", engine), ("made_with", made_with), ("here", now))
-            found.append(Finding("other_versions", "caution", str(plan.placement), about))
+            found.append(Finding("other_versions", "caution", of, about))
     return found

@@ -1,4 +1,4 @@
-"""Choosing a model for each input: every method beside single models, their random mixes and the oracle."""
+"""Selected a model for each input: every method beside single models, their random mixes and the oracle."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from ..core.chart import Axis, Chart, Series
 from ..core.choice import Method, Selection
-from ..core.choosing import Choosing
+from ..core.selected import Selected
 from ..core.types import Column, Finding, Scalar, Section
+from .chosen import lived
 from .evidence import Evidence, absent
 
 PLACE = 48
@@ -30,31 +31,29 @@ COLUMNS = (
     Column("refused", "share", 6),
     Column("overhead", "ns", 3),
 )
-# Replayed and live times further apart than this do not tell the same story.
-AGREES = 0.05
 _UNITS = {"time": "ns", "energy": "uj", "memory": "bytes"}
 
 
 def run(evidence: Evidence) -> Section:
-    if not evidence.choosings:
+    if not evidence.selected:
         return absent(TITLE, "no policy was evaluated", "edgewise select evaluate PLAN --data FOLDER")
     columns = COLUMNS
-    objectives = {each.selection.objective for each in evidence.choosings}
+    objectives = {each.selection.objective for each in evidence.selected}
     if len(objectives) == 1:
         unit = _UNITS[objectives.pop()]
         columns = tuple(Column(c.name, unit, c.spare) if c.name == "cost" else c for c in COLUMNS)
-    rows = [row for each in evidence.choosings for row in _rows(each)]
-    findings = [finding for each in evidence.choosings for finding in _findings(each)]
-    charts = [chart for each in evidence.choosings for chart in _charts(each)]
+    rows = [row for each in evidence.selected for row in _rows(each)]
+    findings = [finding for each in evidence.selected for finding in _findings(each)]
+    charts = [chart for each in evidence.selected for chart in _charts(each)]
     return Section(TITLE, columns, tuple(rows), tuple(findings), tuple(charts))
 
 
-def _rows(choosing: Choosing) -> Iterator[tuple[object, ...]]:
-    found = choosing.selection
+def _rows(selected: Selected) -> Iterator[tuple[object, ...]]:
+    found = selected.selection
     for method in (found.reference, *found.singles, *found.methods, found.oracle):
         same = method is found.reference
         yield (
-            choosing.name,
+            selected.name,
             method.name,
             method.cost.value,
             method.ratio.value,
@@ -73,46 +72,40 @@ def _rows(choosing: Choosing) -> Iterator[tuple[object, ...]]:
         )
 
 
-def best(selection: Selection, allowed: float = 0.0) -> Method | None:
-    """The cheapest method whose accuracy is not shown to be lower by more than `allowed`."""
-    fitting = [each for each in selection.methods if each.difference.low >= -allowed]
-    return min(fitting, key=lambda each: each.ratio.value, default=None)
+def cheapest(selection: Selection) -> Method | None:
+    """The cheapest method that is no less accurate than the best single candidate, as far as these images can tell."""
+    fitting = [each for each in selection.methods if each.difference.high >= 0 and each.ratio.high < 1]
+    return min(fitting, key=lambda each: each.cost.value, default=None)
 
 
-def _findings(choosing: Choosing) -> Iterator[Finding]:
-    found, about = choosing.selection, choosing.name
-    for method in found.methods:
+def _findings(selected: Selected) -> Iterator[Finding]:
+    found, about = selected.selection, selected.name
+    best = cheapest(found)
+    if best is None:
+        yield Finding("method_none", "note", about, (("images", found.images), ("folds", found.folds)))
+    else:
         values: tuple[tuple[str, Scalar], ...] = (
-            ("method", method.name),
-            ("ratio", method.ratio.value),
-            ("low", method.ratio.low),
-            ("high", method.ratio.high),
-            ("difference", method.difference.value),
-            ("difference_low", method.difference.low),
-            ("images", found.images),
+            ("method", best.name),
+            ("ratio", 1 / best.ratio.value),
+            ("low", 1 / best.ratio.high),
+            ("high", 1 / best.ratio.low),
             ("objective", found.objective),
+            ("difference", best.difference.value),
+            ("difference_low", best.difference.low),
+            ("difference_high", best.difference.high),
+            ("images", found.images),
         )
-        if method.over_hull <= 0:
-            yield Finding("no_better_than_mixing", "caution", f"{about}, {method.name}", values)
-        elif method.ratio.high < 1:
-            yield Finding("chosen_well", "note", f"{about}, {method.name}", values)
-    if choosing.skipped:
-        yield Finding("images_skipped", "caution", about, (("count", choosing.skipped), ("data", choosing.data)))
-    if choosing.live is not None:
-        live = choosing.live
-        apart = live.mean_ns[1] / live.replayed_ns - 1
-        told: tuple[tuple[str, Scalar], ...] = (
-            ("images", live.images),
-            ("apart", apart),
-            ("mean_ns", live.mean_ns[1]),
-            ("replayed_ns", live.replayed_ns),
-        )
-        agrees = abs(apart) <= AGREES
-        yield Finding("live_agrees" if agrees else "live_differs", "note" if agrees else "caution", about, told)
+        yield Finding("method_cheapest", "note", about, values)
+    poor = [each.name for each in found.methods if each.over_hull <= 0]
+    if poor:
+        told = (("methods", ", ".join(poor)), ("count", len(poor)), ("objective", found.objective))
+        yield Finding("no_better_than_mixing", "caution", about, told)
+    if selected.live is not None:
+        yield lived(selected.live)
 
 
-def _charts(choosing: Choosing) -> Iterator[Chart]:
-    found = choosing.selection
+def _charts(selected: Selected) -> Iterator[Chart]:
+    found = selected.selection
     cost = Axis("cost of an image" if found.objective != "time" else "time of an image", _UNITS[found.objective])
     series = [
         _points("single models", found.singles),
@@ -125,7 +118,7 @@ def _charts(choosing: Choosing) -> Iterator[Chart]:
         _points("methods", found.methods),
         _points("oracle", (found.oracle,)),
     ]
-    title = f"{choosing.name}: what choosing costs and gains"
+    title = f"{selected.name}: what choosing costs and gains"
     yield Chart("scatter", title, cost, Axis("accuracy", "accuracy"), tuple(each for each in series if each.x))
     if found.methods:
         names = tuple(method.name for method in found.methods)
@@ -137,7 +130,7 @@ def _charts(choosing: Choosing) -> Iterator[Chart]:
         refused = tuple(method.refused for method in found.methods)
         if any(refused):
             shares = (*shares, Series("refused", names, refused))
-        title = f"{choosing.name}: who has the last word"
+        title = f"{selected.name}: who has the last word"
         yield Chart("stack", title, Axis("method"), Axis("share of images", "share"), shares)
     named = ("precision", "recall", "f1")
     everyone = (*found.singles, *found.methods)
@@ -145,7 +138,7 @@ def _charts(choosing: Choosing) -> Iterator[Chart]:
         Series(name, tuple(each.name for each in everyone), tuple(getattr(each, name) for each in everyone))
         for name in named
     )
-    title = f"{choosing.name}: precision, recall and F1, means over classes"
+    title = f"{selected.name}: precision, recall and F1, means over classes"
     yield Chart("bar", title, Axis("method"), Axis("share", "share"), measures)
 
 

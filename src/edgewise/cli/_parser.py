@@ -1,4 +1,7 @@
-"""From signatures to a command line: positional parameters are arguments, keyword-only ones are flags."""
+"""From signatures to a command line: positional parameters are arguments, keyword-only ones are flags.
+
+A command is a module with a function `run`; or, without one, with a function for each command of its own.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,30 @@ def build() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"edgewise {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in registry.names("cli"):
-        run = registry.find("cli", name, "command").run
-        text = inspect.cleandoc(run.__doc__ or "")
-        command = commands.add_parser(name, help=text.splitlines()[0], description=text)
-        _add(command, run)
-        command.set_defaults(_run=run)
+        module = registry.find("cli", name, "command")
+        if hasattr(module, "run"):
+            _command(commands, name, module.run)
+            continue
+        text = inspect.cleandoc(module.__doc__ or "").partition(": ")[2]
+        group = commands.add_parser(name, help=text.splitlines()[0], description=text)
+        own = group.add_subparsers(metavar="COMMAND", required=True)
+        for each, run in _functions(module).items():
+            _command(own, each, run)
     return parser
+
+
+def _command(commands: Any, name: str, run: Callable[..., Any]) -> None:
+    text = inspect.cleandoc(run.__doc__ or "")
+    command = commands.add_parser(name, help=text.splitlines()[0], description=text)
+    _add(command, run)
+    command.set_defaults(_run=run)
+
+
+def _functions(module: types.ModuleType) -> dict[str, Callable[..., Any]]:
+    """Those that a module defines for others, in their order."""
+    found = inspect.getmembers(module, inspect.isfunction)
+    own = [(name, run) for name, run in found if run.__module__ == module.__name__ and not name.startswith("_")]
+    return dict(sorted(own, key=lambda pair: pair[1].__code__.co_firstlineno))
 
 
 def invoke(arguments: argparse.Namespace) -> int:
@@ -49,6 +70,8 @@ def invoke(arguments: argparse.Namespace) -> int:
 
 def _add(parser: argparse.ArgumentParser, run: Callable[..., Any]) -> None:
     hints = get_type_hints(run, include_extras=True)
+    # Where nothing else can be meant, a flag takes several values at once: --models A B C.
+    free = all(parameter.kind is parameter.KEYWORD_ONLY for parameter in inspect.signature(run).parameters.values())
     for name, parameter in inspect.signature(run).parameters.items():
         hint, text = hints[name], ""
         if get_origin(hint) is Annotated:
@@ -75,8 +98,10 @@ def _add(parser: argparse.ArgumentParser, run: Callable[..., Any]) -> None:
             type=kind,
             dest=name,
             metavar=name.rstrip("_").upper().replace("_", "-"),
-            default=parameter.default,
+            default=None if required else parameter.default,
+            required=required,
             **({"action": Extend} if several else {}),  # type: ignore[arg-type]
+            **({"nargs": "+"} if several and free else {}),
         )
 
 
@@ -91,4 +116,5 @@ class Extend(argparse.Action):
         option: str | None = None,
     ) -> None:
         already = getattr(namespace, self.dest)
-        setattr(namespace, self.dest, (values,) if already is self.default else (*already, values))
+        added = tuple(values) if isinstance(values, list) else (values,)
+        setattr(namespace, self.dest, added if already is self.default else (*already, *added))

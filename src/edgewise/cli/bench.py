@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    models: Annotated[tuple[str, ...], "ONNX files, or built-in networks by name"],
+    models: Annotated[tuple[str, ...], "ONNX files, built-in networks by name, or one plan (.plan.json)"],
     *,
     on: Annotated[tuple[str, ...], "a target, such as ort:cpu:int8@2; repeat for several (default: all)"] = (),
     batch: Annotated[tuple[int, ...], "a batch size; repeat for several"] = (),
@@ -21,6 +21,7 @@ def run(
     ),
     shape: Annotated[tuple[str, ...], "sizes of an input, such as input=1x3x224x224"] = (),
     calibration: Annotated[str | None, "an .npz with one array per input, for int8 (default: seeded noise)"] = None,
+    data: Annotated[str | None, "images for a plan that chooses (default: those it was fitted on)"] = None,
     bound: Annotated[str | None, "a claim to certify at 99 %, such as p99=20ms"] = None,
     energy: Annotated[bool, "read every energy meter here, and fail if there is none (default: those at hand)"] = False,
     power: Annotated[str | None, "a declared power such as 15W, for an estimate of energy where no meter is"] = None,
@@ -38,6 +39,7 @@ def run(
     from ..analyze import energy as energy_analysis
     from ..analyze.evidence import Evidence
     from ..core.energy import Energy
+    from ..core.errors import InputError
     from ..core.records import dumps
     from ..core.text import parse_scenario
     from ..core.types import Failure, Measurement, Result, Round, Start
@@ -47,8 +49,10 @@ def run(
     from ..store.db import Store
     from ..study import home
     from ..study.costs import keep_cost
+    from ..study.images import Question
+    from ..study.plan_cells import PlanCells, is_plan, plan_cells
     from ..study.prepare import Limits
-    from ..study.request import request
+    from ..study.request import Request, request
     from ..study.sweep import finished, sweep
     from . import _values as values
     from ._progress import Progress
@@ -60,7 +64,14 @@ def run(
     with Store(path) as store:
         # A claim wants samples, not a narrow interval of the median.
         loads = [replace(load, width=0.0) if claim else load for load in map(parse_scenario, scenario)]
-        wanted = request(models, tuple(dict.fromkeys(on)), batch, loads, limits, several=True)
+        asked = (tuple(dict.fromkeys(on)), batch, loads, limits)
+        wanted: Request | PlanCells
+        if is_plan(models):
+            wanted = plan_cells(models[0], *asked, Question(data))
+        elif data is not None:
+            raise InputError("models are measured on noise; --data is for a plan that chooses", "edgewise accuracy")
+        else:
+            wanted = request(models, *asked, several=True)
         store.save_machine(wanted.machine)
         for model in wanted.models:
             store.save_model(model)
@@ -107,7 +118,8 @@ def run(
         print(dumps(raw | {name: drawn if drawn.rows else None for name, drawn in more.items()}))
     else:
         out = terminal.console(sys.stdout)
-        out.print(f"{', '.join(m.label for m in wanted.models)} on {wanted.machine.label}\n", markup=False)
+        names = ", ".join(m.label for m in wanted.models) or models[0]
+        out.print(f"{names} on {wanted.machine.label}\n", markup=False)
         if section.rows:
             terminal.draw(summary.brief(section), out, keep=("target",))
         for drawn in more.values():
@@ -115,6 +127,8 @@ def run(
                 out.print(f"\n[bold]{drawn.title}[/bold]")
                 terminal.draw(drawn, out, keep=("target", "source", "course"))
         terminal.draw_failures(failures, out)
+        if isinstance(wanted, PlanCells):
+            terminal.draw_findings(wanted.findings, out)
         _next_step(section, models, path, out)
     if not measurements:
         from ..core.errors import BY_NAME

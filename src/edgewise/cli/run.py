@@ -7,7 +7,7 @@ from typing import Annotated
 
 
 def run(
-    plan: Annotated[str, "the plan, as `edgewise tune` writes it"],
+    plan: Annotated[str, "the plan, as `edgewise tune` or `edgewise select fit` writes it"],
     inputs: Annotated[tuple[str, ...], "images, or .npz and .npy files of inputs (default: seeded noise)"] = (),
     *,
     data: Annotated[str | None, "a folder of images to run as well"] = None,
@@ -22,8 +22,10 @@ def run(
     """Run a plan on images, or on arrays for models that take something else.
 
     Classes are shown with their share of the softmax; other outputs with shape and range. Latency is of each inference,
-    without decoding and preparing. Without an input, seeded noise shows that it runs, and how fast.
+    without decoding and preparing. Without an input, seeded noise shows that it runs, and how fast. A plan that chooses
+    says which model answered and why; its time is with preparing and choosing.
     """
+    from ..core.chooser import Choosing
     from ..core.errors import InputError, rebuild
     from ..core.preprocess import parse_preprocess
     from ..core.records import dumps
@@ -34,11 +36,17 @@ def run(
     from ..study.prepare import Limits
     from ..study.run_plan import check, images_in, run_plan
     from . import _values as values
+    from ._choose import choose
     from ._progress import Progress
 
     if top < 1:
         raise InputError(f"--top is at least 1, found {top}")
     found = plans.read(plan)
+    if isinstance(found, Choosing):
+        if output or preprocess:
+            raise InputError("a chooser keeps no outputs, and says itself how its models take an image", "--json")
+        given = [*inputs, *(images_in(data) if data else [])]
+        return choose(plan, found, given, top, labels, Limits(timeout, values.size_bytes(memory)), json_)
     how = str(parse_preprocess(preprocess)) if preprocess else found.model.preprocess
     names = class_names(labels) if labels else found.model.classes
     given = [*inputs, *(images_in(data) if data else [])]

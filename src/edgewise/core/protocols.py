@@ -73,6 +73,17 @@ class Streams(Spread, Protocol):
 
 
 @runtime_checkable
+class Chooses(Executable, Protocol):
+    """One that takes images, as files or arrays, and says of each what it shows, which model said so, and why."""
+
+    @property
+    def guaranteed(self) -> bool | None:
+        """Whether what was promised of it still applies; None: nothing was."""
+
+    def predict(self, image: Any, *, top: int = 5) -> Any: ...
+
+
+@runtime_checkable
 class Binds(Protocol):
     """An executable that reads and writes where it is told."""
 

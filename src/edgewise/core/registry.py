@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import entry_points
 from types import ModuleType
+from typing import Any
 
 from .errors import InputError
+
+# The one way upwards: what opens a plan of a kind, in a process that is to run it. Imported when it is asked for.
+OPENERS = {"select": "edgewise.select.chooser:opened"}
 
 
 @cache
@@ -35,3 +40,10 @@ def find(package: str, name: str, noun: str | None = None) -> ModuleType:
             assert isinstance(module, ModuleType)
             return module
     return importlib.import_module(f"edgewise.{package}.{name}")
+
+
+def opener(kind: str) -> Callable[..., Any]:
+    """The function that makes an Executable of a plan of that kind."""
+    module, _, name = OPENERS[kind].partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return found

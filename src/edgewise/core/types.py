@@ -15,7 +15,7 @@ from .errors import EdgewiseError, InputError, WorkerCrashed
 
 Level = Literal["note", "caution", "problem"]
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "int8")
-PLACEMENT_KINDS = ("single", "deal", "split", "stages", "branches")
+PLACEMENT_KINDS = ("single", "deal", "split", "stages", "branches", "select")
 # Placements that work on several frames at once.
 STREAMS = ("deal", "stages")
 # Placements that cut a graph between its operators; every part is a model of its own.
@@ -186,7 +186,8 @@ class Placement:
     def __post_init__(self) -> None:
         if self.kind not in PLACEMENT_KINDS:
             raise InputError(f"unknown placement {self.kind!r}; known: {', '.join(PLACEMENT_KINDS)}")
-        if not self.parts or (self.kind == "single") != (len(self.parts) == 1):
+        # Models that are chosen between may all be on one target.
+        if not self.parts or (self.kind != "select" and (self.kind == "single") != (len(self.parts) == 1)):
             raise InputError(f"a {self.kind} placement over {len(self.parts)} target(s) makes no sense")
 
     @classmethod

@@ -51,7 +51,7 @@ class Examination:
                 outputs = self._executable.run({self._model.inputs[0].name: images})
                 run_ns += time.perf_counter_ns() - begin
                 decode_ns, prepare_ns = decode_ns + decoding, prepare_ns + preparing
-                parts.append(_scores(outputs[self._model.outputs[0].name], size, self._model.label)[: len(batch)])
+                parts.append(scores_of(outputs[self._model.outputs[0].name], size, self._model.label)[: len(batch)])
         scores = np.concatenate(parts)
         if self._probabilities is None:
             self._probabilities = adds_up(scores)
@@ -85,14 +85,14 @@ class Examination:
         decoded = time.thread_time_ns()
         batch: NDArray[Any] = prepare(images, self._how)
         if batch.shape[1:] != self._shape[1:]:
-            raise _misfit(self._model.label, self._how, batch.shape[1:], self._shape[1:])
+            raise misfit(self._model.label, self._how, batch.shape[1:], self._shape[1:])
         batch = batch.astype(self._model.inputs[0].dtype, copy=False)
         if len(batch) < self._shape[0]:
             batch = np.concatenate([batch, np.repeat(batch[-1:], self._shape[0] - len(batch), axis=0)])
         return batch, decoded - begin, time.thread_time_ns() - decoded
 
 
-def _misfit(label: str, how: Preprocess, found: tuple[int, ...], wanted: tuple[int, ...]) -> InputError:
+def misfit(label: str, how: Preprocess, found: tuple[int, ...], wanted: tuple[int, ...]) -> InputError:
     """What would make the images fit, where something would."""
     shown = ["x".join(map(str, shape)) for shape in (found, wanted)]
     last = wanted[-1] == 3 and wanted[0] != 3
@@ -105,7 +105,7 @@ def _misfit(label: str, how: Preprocess, found: tuple[int, ...], wanted: tuple[i
     return InputError(f"images come out of {how} as {shown[0]}, and {label} takes {shown[1]}", hint)
 
 
-def _scores(output: NDArray[Any], batch: int, label: str) -> Scores:
+def scores_of(output: NDArray[Any], batch: int, label: str) -> Scores:
     """One row of scores per image, from the model's first output."""
     sizes = [size for size in output.shape[1:] if size > 1]
     if output.shape[0] != batch or len(sizes) != 1:

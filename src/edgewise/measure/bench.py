@@ -6,14 +6,15 @@ import gc
 import importlib
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import repeat
 from typing import Any
 
 from ..core import registry
 from ..core.errors import InputError, Unsupported
-from ..core.protocols import EVERYBODY, Delivered, Executable, Reports, Spread, Streams
+from ..core.protocols import EVERYBODY, Chooses, Delivered, Executable, Feeds, Reports, Spread, Streams
 from ..core.records import from_json, to_json
 from ..core.text import parse_placement, parse_scenario
 from ..core.types import Model, Placement, Ran, Round, Start, Target
@@ -45,10 +46,12 @@ class Bench:
         cores: list[int],
         reference: str | None,
         parts: Sequence[Any] = (),
+        plan: Mapping[str, Any] | None = None,
+        pictures: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Pin, load, run once, compare with the reference: everything before the first round."""
+        """Pin, load, run once, compare with the reference: everything before the first round. A `plan` of several
+        models is opened by who knows its kind, and shown images in turn: noise would tell nothing of it."""
         from ..model import feeds
-        from ..parallel.build import build
         from ..system import affinity, meters
         from .surroundings import Surroundings
 
@@ -56,18 +59,27 @@ class Bench:
             affinity.pin(tuple(cores))
         subject, place, load = from_json(Model, model), parse_placement(placement), parse_scenario(scenario)
         self._surroundings, self._targets = Surroundings(), len(place.targets)
-        shapes = {t.name: tuple(d for d in t.shape or () if isinstance(d, int)) for t in subject.inputs}
-        self._feeds = feeds.feeds(subject, shapes, load.seed, load.input)
-        if place.kind == "single":
-            _import(place.targets[0])
-        shared = [(from_json(Model, each), tuple(own)) for each, own in parts]
+        if plan is None:
+            shapes = {t.name: tuple(d for d in t.shape or () if isinstance(d, int)) for t in subject.inputs}
+            self._feeds: Feeds = feeds.feeds(subject, shapes, load.seed, load.input)
+            shared = [(from_json(Model, each), tuple(own)) for each, own in parts]
+            make: Callable[[int], Executable] = partial(_built, subject, place, shared)
+        else:
+            from .pictures import Pictures, decoded
+
+            images = decoded(from_json(Pictures, pictures))
+            self._feeds = {}
+            make = partial(_shown, plan, images, load.batch, load.n)
+        if place.kind in ("single", "select"):
+            for target in place.targets:
+                _import(target)
         baseline = meters.rss_bytes()
         started, begin = time.time_ns(), time.perf_counter_ns()
-        self._executables = [build(subject, place, shared)]
+        self._executables = [make(0)]
         loaded = time.perf_counter_ns()
         outputs = self._executables[0].run(self._feeds)
         first = time.perf_counter_ns()
-        self._executables += [build(subject, place, shared) for _ in range(load.n - 1)]
+        self._executables += [make(number) for number in range(1, load.n)]
         peak = meters.peak_bytes()
         if isinstance(self._executables[0], Spread):
             theirs = self._executables[0].peak_bytes
@@ -198,6 +210,61 @@ class Bench:
     def answer(self, indices: list[int]) -> Any:
         return to_json(self._examination.answer(indices))
 
+    def begin_scoring(self, model: Mapping[str, Any], data: str, labels: str | None, preprocess: str) -> None:
+        """After `open`: the images `score` is asked about."""
+        from .scoring import Scoring
+
+        self._scoring = Scoring(self._executables[0], from_json(Model, model), data, labels, preprocess)
+
+    def score(self, indices: list[int], path: str) -> int:
+        return self._scoring.score(indices, path)
+
+    def begin_pricing(self, model: Mapping[str, Any], preprocess: str, pictures: Mapping[str, Any]) -> None:
+        """After `open`: the images `price` makes inputs of and runs."""
+        from .pictures import Pictures, decoded
+        from .pricing import Pricing
+
+        images = decoded(from_json(Pictures, pictures))
+        self._pricing = Pricing(self._executables[0], from_json(Model, model), preprocess, images)
+
+    def price(self, duration_ns: int, settle_ns: int) -> Any:
+        return to_json(self._pricing.price(duration_ns, settle_ns))
+
+    def open_plan(self, plan: Mapping[str, Any], cores: list[int], pictures: Mapping[str, Any] | None = None) -> int:
+        """A plan of several models, to be asked about images: a user's (`choose`), or `pictures` (`went`): their
+        number, where there are some."""
+        from ..system import affinity
+        from .pictures import Pictures, decoded
+
+        if cores:
+            affinity.pin(tuple(cores))
+        self._executables = [registry.opener(str(plan["kind"]))(plan)]
+        self._images = decoded(from_json(Pictures, pictures)) if pictures is not None else []
+        if self._images:
+            # These are timed: as in `open`, the cycle collector would only add its pauses.
+            gc.collect()
+            gc.disable()
+        return len(self._images)
+
+    def choose(self, inputs: list[str], top: int) -> Any:
+        """One image at a time, as it would be asked about; decoding is not part of it."""
+        chooser = self._executables[0]
+        assert isinstance(chooser, Chooses)
+        return to_json([chooser.predict(path, top=top) for path in inputs])
+
+    def guaranteed(self) -> bool | None:
+        chooser = self._executables[0]
+        assert isinstance(chooser, Chooses)
+        return chooser.guaranteed
+
+    def went(self, first: int, count: int, settle: int) -> Any:
+        """So many of the images, one by one; before them, some that do not count."""
+        from .pricing import went
+
+        chooser, images = self._executables[0], self._images
+        went(chooser, [images[(first - 1 - back) % len(images)] for back in range(settle)])
+        return to_json(went(chooser, [images[(first + each) % len(images)] for each in range(count)]))
+
     def prepare_execution(self, model: Mapping[str, Any], preprocess: str | None) -> None:
         """After `open`: how what a user gives becomes inputs, for `execute`."""
         from .executing import Execution
@@ -222,6 +289,20 @@ class Bench:
         return to_json(self._surroundings.end(Round(0, False, started, elapsed, ())))
 
 
+def _built(subject: Model, place: Placement, shared: Sequence[tuple[Model, tuple[int, ...]]], _: int) -> Executable:
+    from ..parallel.build import build
+
+    return build(subject, place, shared)
+
+
+def _shown(plan: Mapping[str, Any], images: Sequence[Any], batch: int, of: int, number: int) -> Executable:
+    """The plan opened once more; several side by side begin at different images."""
+    from .pictures import Shown
+
+    opened: Executable = registry.opener(str(plan["kind"]))(plan)
+    return Shown(opened, images, batch, number * len(images) // of)
+
+
 def _import(target: Target) -> None:
     """Import the engine's library now, so that loading a model is not charged for it."""
     engine = registry.find("engines", target.engine)
@@ -238,6 +319,14 @@ OPERATIONS = (
     "profile",
     "examine",
     "answer",
+    "begin_scoring",
+    "score",
+    "begin_pricing",
+    "price",
+    "open_plan",
+    "choose",
+    "guaranteed",
+    "went",
     "prepare_execution",
     "execute",
     "save_executed",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
 
+from ..core.chooser import Ready
 from ..core.energy import Energy
 from ..core.errors import EdgewiseError, EngineFailure
 from ..core.records import from_json, to_json
@@ -19,6 +20,7 @@ from ..core.types import Failure, Measurement, Model, Result, Round, Start, Task
 from .contend import competing
 from .energy import Metered, least_s, metering
 from .isolate import Worker
+from .pictures import Pictures
 from .serving import Generator, poisson, read_answers
 
 # Long enough to be cheap to ask for, short enough to lose little and to interleave finely.
@@ -42,6 +44,7 @@ class Cell:
     """A task ready to run: the prepared model (sizes fixed), the cores to sit on, the reference to agree with.
 
     `parts`, where several targets share the work: the model as each of them loads it, and the cores it sits on.
+    `plan`, where one of several models is chosen for each image: it is run on `pictures`.
     """
 
     task: Task
@@ -55,6 +58,8 @@ class Cell:
     memory_bytes: int | None = None
     timeout_s: float = 120.0
     parts: tuple[tuple[Model, tuple[int, ...]], ...] = ()
+    plan: Ready | None = None
+    pictures: Pictures | None = None
 
 
 @dataclass
@@ -87,6 +92,8 @@ class Session:
             cores=list(self.cell.cores),
             reference=self.cell.reference,
             parts=to_json(self.cell.parts),
+            plan=to_json(self.cell.plan),
+            pictures=to_json(self.cell.pictures),
         )
 
     def open(self) -> Start:

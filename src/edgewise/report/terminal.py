@@ -44,6 +44,10 @@ _HEADLINES = (
     "mix_level",
     "mix_alone",
     "mix_once",
+    "chooser_cheaper",
+    "chooser_alone",
+    "method_cheapest",
+    "method_none",
 )
 # Headlines that there is one of for each model, machine or load: they say which where there are several.
 _OF_A_GROUP = ("fastest", "most", "tie", "recommended", "ranked", "bound_by")

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.choosing import Looked, Round, Tried
+from ..core.selected import Looked, Round, Tried
 from .chain import spent
 from .evaluate import evaluate
 from .features import NAMES

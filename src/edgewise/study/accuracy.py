@@ -40,10 +40,10 @@ def accuracy(
     `hold_out`: some images are left out in any case, since something was made of them before."""
     facts = {engine.name: engine for engine in engines}
     kept = Evaluations(store)
-    wanted = {m.digest: [_completed(t, facts[t.engine], machine, m) for t in targets] for m in models}
+    wanted = {m.digest: [completed_or_not(t, facts[t.engine], machine, m) for t in targets] for m in models}
     # Everything that can be wrong with what was asked is, before the first image.
-    exams = _exams(models, wanted, question, limits, hold_out)
-    for model, (images, calibrated) in zip(models, exams, strict=True):
+    exams_of = exams(models, wanted, question, limits, hold_out)
+    for model, (images, calibrated) in zip(models, exams_of, strict=True):
         size = batch_of(model, batch)
         allowed = replace(calibrated, shapes=sizes(model, images, size))
         for target in wanted[model.digest]:
@@ -56,7 +56,7 @@ def accuracy(
                 yield ask(kept, ready, images, resume, tell)
 
 
-def _completed(target: Target, engine: EngineFacts, machine: Machine, model: Model) -> Target:
+def completed_or_not(target: Target, engine: EngineFacts, machine: Machine, model: Model) -> Target:
     """As `cell` will complete it; one that cannot be is left as it is, and becomes a failure there."""
     try:
         return complete(target, engine, machine, model)
@@ -70,7 +70,7 @@ def batch_of(model: Model, batch: int) -> int:
     return first if isinstance(first, int) else batch
 
 
-def _exams(
+def exams(
     models: Sequence[Model],
     targets: Mapping[str, Sequence[Target]],
     question: Question,
@@ -85,15 +85,15 @@ def _exams(
     }
     own = {m.digest: own_calibration(m, question.data) for m in models if derives[m.digest]}
     hold_out = hold_out or (limits.calibration is None and any(found is None for found in own.values()))
-    exams = []
+    found = []
     for model in models:
         images, held = exam(model, question, hold_out=hold_out)
         calibration = None
         if derives[model.digest]:
             calibration = _given(model, images, question, limits) or own[model.digest]
             calibration = calibration or held_out_calibration(model, images, held)
-        exams.append((images, replace(limits, calibration=calibration)))
-    return exams
+        found.append((images, replace(limits, calibration=calibration)))
+    return found
 
 
 def _given(model: Model, images: Exam, question: Question, limits: Limits) -> str | None:

@@ -10,7 +10,6 @@ from typing import Generic, TypeVar
 
 from ..analyze.evidence import Costed, Evidence
 from ..analyze.scaling import NOT_TRIED
-from ..core.choosing import Choosing
 from ..core.errors import StoreError
 from ..core.evaluation import Evaluation
 from ..core.front import Front
@@ -18,6 +17,7 @@ from ..core.mix import Mix
 from ..core.profile import Profile
 from ..core.race import Race
 from ..core.roofs import Roofs, Traffic
+from ..core.selected import Selected
 from ..core.support import Support
 from ..core.types import Failure, Machine, Measurement, Model, Result
 from ..core.ways import Ways
@@ -116,7 +116,7 @@ def gather(paths: Sequence[str]) -> Evidence:
         tuple(name for key, name in begun.items() if key not in known) + asked,
         kept.mixes.all(),
         kept.fronts.all(),
-        kept.choosings.all(),
+        kept.selected.all(),
     )
     others = (
         evidence.profiles,
@@ -125,7 +125,7 @@ def gather(paths: Sequence[str]) -> Evidence:
         evidence.ways,
         evidence.mixes,
         evidence.fronts,
-        evidence.choosings,
+        evidence.selected,
     )
     if not (measurements or evaluations or any(others)):
         _refuse(paths, evidence.failures, evidence.unfinished)
@@ -228,7 +228,7 @@ class _KeptOf:
         self.ways = _Dated[Ways](lambda ways: ways.key)
         self.mixes = _Dated[Mix](lambda mix: (mix.name, mix.machine))
         self.fronts = _Dated[Front](lambda front: front.key)
-        self.choosings = _Dated[Choosing](lambda choosing: choosing.key)
+        self.selected = _Dated[Selected](lambda selected: selected.key)
         self.costs: dict[str, Costed] = {}
 
     def add(self, kept: Kept) -> None:
@@ -240,7 +240,7 @@ class _KeptOf:
         self.ways.add(kept.dated("ways", Ways))
         self.mixes.add(kept.dated("mix", Mix))
         self.fronts.add(kept.dated("front", Front))
-        self.choosings.add(kept.dated("choosing", Choosing))
+        self.selected.add(kept.dated("selected", Selected))
         for c in kept.all("cost", Costed):
             # By subject: the smallest batch, nearest to what one inference costs.
             if c.subject not in self.costs or c.batch <= self.costs[c.subject].batch:

@@ -54,9 +54,9 @@ def exam(model: Model, question: Question, *, hold_out: bool) -> tuple[Exam, tup
     if named is None:
         raise InputError(f"{model.label} does not say which data it is for", "--data FOLDER, LIST.csv or ARRAYS.npz")
     preprocess = _preprocess(model, question.preprocess)
-    path = _place(named)
+    path = place_of(named)
     dataset = data.open_dataset(path, question.labels)
-    order = _shuffled(len(dataset.labels), question.seed)
+    order = shuffled(len(dataset.labels), question.seed)
     held = min(question.held, int(len(order) * _CALIBRATION_SHARE)) if hold_out else 0
     if hold_out and not held:
         raise InputError(
@@ -69,14 +69,14 @@ def exam(model: Model, question: Question, *, hold_out: bool) -> tuple[Exam, tup
     chosen = tuple(sorted(order[begin:] if question.limit is None else order[begin : begin + question.limit]))
     label = named if built_in.parse(named) else dataset.label
     label += f", without {held} for calibration" if held else ""
-    digest = _digest(dataset.digest, chosen)
-    return Exam(path, question.labels, preprocess, chosen, digest, dataset.classes, label), tuple(order[:held])
+    own = digest(dataset.digest, chosen)
+    return Exam(path, question.labels, preprocess, chosen, own, dataset.classes, label), tuple(order[:held])
 
 
 def labelled(question: Question) -> bool:
     """Whether the images that were named have labels. What cannot be read, or not with the labels named, is refused."""
     assert question.data is not None
-    path = _place(question.data)
+    path = place_of(question.data)
     data.open_dataset(path, labelled=False)
     try:
         data.open_dataset(path, question.labels)
@@ -126,14 +126,14 @@ def other_calibration(
     model: Model, source: str, preprocess: str | None, asked: Exam | None = None, count: int = CALIBRATION_IMAGES
 ) -> str:
     """Inputs from images that are not asked about: all there are, or as many as calibration needs, drawn at random."""
-    path = _place(source)
+    path = place_of(source)
     dataset = data.open_dataset(path, labelled=False)
     if asked is not None and dataset.digest == data.open_dataset(asked.data, asked.labels).digest:
         raise InputError(
             f"{source} is what is asked about, and int8 would be calibrated on its own exam",
             "leave out --calibration: some images are then held out",
         )
-    chosen = sorted(_shuffled(len(dataset.labels), 0)[:count])
+    chosen = sorted(shuffled(len(dataset.labels), 0)[:count])
     return _calibration(model, path, None, _preprocess(model, preprocess), chosen)
 
 
@@ -150,7 +150,7 @@ def sizes(model: Model, asked: Exam, batch: int) -> dict[str, tuple[int, ...]]:
 def _calibration(model: Model, path: str, labels: str | None, preprocess: str, indices: Sequence[int]) -> str:
     """A file of the model's inputs made of some images of a dataset: made once, kept by what it depends on."""
     dataset = data.open_dataset(path, labels, labelled=False)
-    key = _digest(dataset.digest, tuple(indices), preprocess, model.inputs[0].name)
+    key = digest(dataset.digest, tuple(indices), preprocess, model.inputs[0].name)
     made = home.cache() / f"{key}-calibration.npz"
     if not made.exists():
         isolate.call(
@@ -189,20 +189,20 @@ def _preprocess(model: Model, asked: str | None) -> str:
     return str(parsed)
 
 
-def _shuffled(count: int, seed: int) -> list[int]:
+def shuffled(count: int, seed: int) -> list[int]:
     import numpy as np
 
     return [int(place) for place in np.random.default_rng(seed).permutation(count)]
 
 
-def _place(named: str) -> str:
+def place_of(named: str) -> str:
     """Where the data is; built-in data is generated in a worker, once."""
     scenes = built_in.parse(named)
     if scenes is None:
         return named
     # Made by this version of the code: a change to it must not find the scenes of another.
     source = Path(data.__file__).parent
-    version = _digest((source / "scenes.py").read_bytes(), (source / "digits.npz").read_bytes(), scenes)
+    version = digest((source / "scenes.py").read_bytes(), (source / "digits.npz").read_bytes(), scenes)
     path = home.cache() / f"{version}-pocket.npz"
     if not path.exists():
         isolate.call(
@@ -216,5 +216,5 @@ def _place(named: str) -> str:
     return str(path)
 
 
-def _digest(*parts: object) -> str:
+def digest(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]

@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ..analyze.race import changes
+from ..core import chooser as choosers
 from ..core import plan as plans
+from ..core.chooser import Choosing
 from ..core.errors import InputError
 from ..core.plan import Plan, Planned, Proof, Source, sealed
 from ..core.race import Race, Wanted
@@ -45,10 +47,10 @@ def write(path: str, tuned: Tuned, request: Request, asked: str, limits: Limits)
     )
 
 
-def write_way(path: str, way: Way, found: Found, request: Request, asked: str, limits: Limits) -> Plan:
+def write_way(path: str, way: Way, ways: Found, request: Request, asked: str, limits: Limits) -> Plan:
     """A way over several targets, or the one target that nothing over several beats, as a plan."""
-    cell = found.cells[way.use, str(way.placement)]
-    others = sum((each.use, each.competing) == (way.use, way.competing) for each in found.ways.ways)
+    cell = ways.cells[way.use, str(way.placement)]
+    others = sum((each.use, each.competing) == (way.use, way.competing) for each in ways.ways.ways)
     p50 = None if way.cost_ns is None or way.use != "latency" else (way.cost_ns,) * 3
     proof = Proof(p50, way.than, way.ratio, None, None, others, 0.0, 1 - _LEVEL)
     return _write(path, cell, request, asked, limits, Wanted(prefer=way.use), proof)
@@ -74,7 +76,7 @@ def _write(
     runs = next(iter(forms.values())) if len(forms) == 1 else subject
     try:
         place.resolve().parent.mkdir(parents=True, exist_ok=True)
-        source = _source(place, runs, original, asked)
+        where = source(place, runs, original, asked)
         plan = sealed(
             Plan(
                 plans.VERSION,
@@ -83,7 +85,7 @@ def _write(
                 datetime.now(UTC).isoformat(timespec="seconds"),
                 Planned(
                     original.label,
-                    source,
+                    where,
                     runs.recipe,
                     runs.parent,
                     preprocess or (str(original.preprocess) if original.preprocess else None),
@@ -99,9 +101,7 @@ def _write(
                 proof,
             )
         )
-        part = place.with_name(f"{place.name}.{os.getpid()}.part")
-        part.write_text(plans.dumps(plan), encoding="utf-8")
-        part.replace(place)
+        replace_text(place, plans.dumps(plan))
     except OSError as error:
         raise InputError(
             f"{path} cannot be written: {error.strerror}", "name another file: -o best.plan.json"
@@ -109,16 +109,23 @@ def _write(
     return plan
 
 
-def _source(place: Path, runs: Model, original: Model, asked: str) -> Source:
+def source(place: Path, runs: Model, original: Model, asked: str, suffix: str = ".plan.onnx") -> Source:
+    """Where a plan at `place` will find the model. What edgewise made is copied beside it, under its name and `suffix`;
+    what the user gave stays where it is, and what is built in is named."""
     file = Path(runs.path)
     if runs.digest != original.digest:
-        beside = place.with_name(place.name.removesuffix(".json").removesuffix(".plan") + ".plan.onnx")
-        shutil.copyfile(file, beside)
-        return Source("beside", beside.name, _sha256(beside), runs.digest)
+        copy = beside(place, suffix)
+        shutil.copyfile(file, copy)
+        return Source("beside", copy.name, sha256(copy), runs.digest)
     if os.path.exists(asked):
         relative = os.path.relpath(file.resolve(), place.resolve().parent)
-        return Source("file", relative, _sha256(file), runs.digest)
-    return Source("built-in", asked, _sha256(file), runs.digest)
+        return Source("file", relative, sha256(file), runs.digest)
+    return Source("built-in", asked, sha256(file), runs.digest)
+
+
+def beside(place: Path, suffix: str) -> Path:
+    """A file of the plan at `place`: best.plan.json has best.plan.onnx."""
+    return place.with_name(place.name.removesuffix(".json").removesuffix(".plan") + suffix)
 
 
 def _proof(race: Race) -> Proof:
@@ -143,7 +150,15 @@ def _proof(race: Race) -> Proof:
     )
 
 
-def read(path: str) -> Plan:
+def replace_text(place: Path, text: str) -> None:
+    """Written beside and renamed, so that a half-written plan is never taken for one."""
+    part = place.with_name(f"{place.name}.{os.getpid()}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(place)
+
+
+def read(path: str) -> Plan | Choosing:
+    """A plan of any kind."""
     try:
         if Path(path).stat().st_size > plans.LARGEST_BYTES:
             raise InputError(f"{path} is not a plan: it is larger than any", "edgewise tune MODEL -o PLAN")
@@ -151,24 +166,24 @@ def read(path: str) -> Plan:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise InputError(f"the plan {path} cannot be read: {reason}", "edgewise tune MODEL -o PLAN") from None
-    return plans.loads(text, path)
+    fields = plans.opened(text, path)
+    return choosers.record(fields, path) if fields["kind"] == "select" else plans.record(fields, path)
 
 
 def ready(path: str, plan: Plan, limits: Limits) -> tuple[Cell | Failure, list[Finding]]:
     """A cell that runs the plan here, and what is not as it was when the plan was made."""
     machine, engines = survey({target.engine for target in plan.placement.targets})
     limits = replace(limits, shapes=dict(plan.model.shapes))
-    model = replace(_model(path, plan, limits), label=plan.model.label)
+    model = found(path, plan.model, limits)
     # Nobody compares what comes out with a reference: the race did, and one more process would only take time.
     unchecked = [replace(engine, computes=False) for engine in engines]
     made = cell(model, plan.placement, plan.scenario, machine, unchecked, limits)
     return made, changes(plan, machine, {engine.name: engine.version for engine in engines})
 
 
-def _model(path: str, plan: Plan, limits: Limits) -> Model:
-    """The model's file, once its digest has been found to be the plan's."""
-    source = plan.model.source
-    hint = "make the plan again: edgewise tune MODEL -o PLAN"
+def found(path: str, planned: Planned, limits: Limits, hint: str = plans.HINT) -> Model:
+    """A model of the plan at `path`, once its digest has been found to be the plan's."""
+    source = planned.source
     if source.kind == "built-in":
         if os.path.exists(source.path):
             raise InputError(f"the plan names the built-in {source.path}, and there is a file of that name here", hint)
@@ -178,15 +193,15 @@ def _model(path: str, plan: Plan, limits: Limits) -> Model:
         if not file.is_file():
             raise InputError(f"the plan's model {source.path} is not there, seen from {path}", hint)
         # Before anything parses it.
-        if _sha256(file) != source.sha256:
+        if sha256(file) != source.sha256:
             raise InputError(f"{file} is not the model the plan was made for: its SHA-256 differs", hint)
         model = find_model(str(file), limits)
     if model.digest != source.digest:
         raise InputError(f"{source.path} is not the model the plan was made for: its digest differs", hint)
-    return model
+    return replace(model, label=planned.label)
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while block := stream.read(1 << 20):

@@ -239,6 +239,8 @@ def cell_unless(
     """One cell, or what was measured of it: then neither a conversion nor a reference is made for it."""
     facts = [_facts(target, engines) for target in placement.targets]
     try:
+        if placement.kind == "select":
+            raise InputError(f"{placement} is where a chooser runs, and not one model", "edgewise bench PLAN")
         placement = completed(placement, engines, machine, model)
         targets = placement.targets
         cores = [cores_for(target, engine, machine) for target, engine in zip(targets, facts, strict=True)]

@@ -1,4 +1,4 @@
-"""A plan executed: a worker opens it once and runs what the user gives."""
+"""A plan executed: a worker opens it once and runs what the user gives, or chooses a model for it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from ..analyze.chosen import drifted
+from ..core.chooser import Answer
 from ..core.errors import InputError
 from ..core.records import from_json, to_json
+from ..core.types import Finding
 from ..data import files
 from ..measure.cell import Cell, Session
 from ..measure.executing import Executed
+from ..measure.isolate import Worker
+from .choosers import Opened
+from .prepare import Limits
 
 # Long enough to be cheap, short enough for progress.
 _PART_S = 1.0
@@ -69,3 +75,28 @@ def run_plan(
 
 def _some(found: Sequence[object]) -> list[Executed]:
     return [from_json(Executed, each) for each in found]
+
+
+def choose_for(
+    found: Opened,
+    inputs: Sequence[str],
+    limits: Limits,
+    *,
+    top: int = 5,
+    progress: Callable[[int], None] = lambda done: None,
+    notice: Callable[[Finding], None] = lambda finding: None,
+) -> Iterator[tuple[str, Answer]]:
+    """What a chooser makes of each image, in order. `notice` hears in the end if what was promised does not apply."""
+    with Worker(memory_bytes=limits.memory_bytes, timeout_s=limits.timeout_s) as worker:
+        worker.call("open_plan", plan=to_json(found.ready), cores=list(found.cores))
+        done, count = 0, 1
+        while done < len(inputs):
+            begin = time.monotonic()
+            part = inputs[done : done + count]
+            answers = worker.call("choose", inputs=[str(Path(path).resolve()) for path in part], top=top)
+            done += len(part)
+            progress(done)
+            yield from zip(part, (from_json(Answer, each) for each in answers), strict=True)
+            count = max(1, int(2 * count * min(1.0, _PART_S / max(time.monotonic() - begin, 1e-6))))
+        if worker.call("guaranteed") is False:
+            notice(drifted(found.plan, len(inputs)))

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .choice import Method, Selection
+from .chooser import Live
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +46,8 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
-    """The policy run image by image, preparing and deciding included, beside what replaying it foretold for the same
-    images. Times are means, with a 95 % interval where measured."""
-
-    images: int
-    mean_ns: tuple[float, float, float]
-    replayed_ns: float
-    accuracy: float
-    replayed_accuracy: float
-
-
-@dataclass(frozen=True, slots=True)
-class Choosing:
-    """`name` is what the candidates are called together, `data` what they were asked about. `skipped` images could not
-    be decoded."""
+class Selected:
+    """`name` is what the candidates are called together, `data` what they were asked about."""
 
     name: str
     machine: str
@@ -67,7 +55,6 @@ class Choosing:
     selection: Selection
     looked: Looked | None = None
     live: Live | None = None
-    skipped: int = 0
 
     @property
     def key(self) -> str:

@@ -1,0 +1,266 @@
+"""A chooser at work: a policy says which model to ask next, the models are loaded when they are first asked."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import registry
+from ..core.chooser import HINT, Answer, Held, Loadable, Ready
+from ..core.errors import InputError
+from ..core.preprocess import parse_preprocess
+from ..core.protocols import Executable, Feeds
+from ..core.records import from_json
+from ..core.types import Placement
+from ..data import arrays, files
+from ..data.dataset import Image
+from ..data.preprocess import prepare
+from ..measure.answering import adds_up, scores_of
+from ..parallel.build import build
+from ..system import meters
+from . import drift
+from .policy import Decision, Policy
+from .rows import rows
+from .table import Scores
+
+# A file, or what is in it: height, width, 3, of 8 bits.
+Picture = str | os.PathLike[str] | Image
+
+
+@dataclass(slots=True)
+class _Course:
+    """One image on its way: who was asked, and what they said."""
+
+    decision: Decision
+    ran: list[int] = field(default_factory=list)
+    scores: list[Scores] = field(default_factory=list)
+
+
+class Chooser:
+    """Opened from a plan by `edgewise.load`. It runs where it is: processes that a target's cores ask for, and time
+    limits, are for `edgewise run` and `edgewise bench`."""
+
+    def __init__(self, ready: Ready) -> None:
+        self._ready = ready
+        self._policy = policy_of(ready)
+        self._how = [parse_preprocess(member.preprocess) for member in ready.members]
+        self._open: dict[int, Executable] = {}
+        self._held: dict[int, int | None] = {}
+        self._closed = False
+        watched = (ready.guarantee or {}).get("monitor")
+        self._monitor = drift.load(watched) if watched is not None else None
+
+    @property
+    def guaranteed(self) -> bool | None:
+        """Whether images still look like those that what was promised was shown on; None: nothing was promised."""
+        return None if self._monitor is None else not self._monitor.alarmed
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self._ready.classes
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Those that the policy may ask, by name."""
+        return tuple(self._ready.members[place].name for place in self._policy.candidates)
+
+    @property
+    def memory(self) -> tuple[Held, ...]:
+        """What each of them takes."""
+        return tuple(self._memory(place) for place in self._policy.candidates)
+
+    @overload
+    def predict(self, image: Picture, *, top: int = 5) -> Answer: ...
+
+    @overload
+    def predict(self, image: list[Any] | tuple[Any, ...], *, top: int = 5) -> list[Answer]: ...
+
+    def predict(self, image: Picture | list[Any] | tuple[Any, ...], *, top: int = 5) -> Answer | list[Answer]:
+        """The class of an image, or of each of several: those go together to the models that are asked about them, and
+        share the time it took. Files are decoded before the clock starts."""
+        many = isinstance(image, (list, tuple)) or (isinstance(image, np.ndarray) and image.ndim == 4)
+        given = [_picture(each) for each in image] if many else [_picture(image)]  # type: ignore[union-attr]
+        begin = time.perf_counter_ns()
+        courses = self._courses(given)
+        took = (time.perf_counter_ns() - begin) // max(1, len(given))
+        answers = [self._answer(course, took, top) for course in courses]
+        return answers if many else answers[0]
+
+    def run(self, feeds: Feeds) -> dict[str, NDArray[Any]]:
+        """As an Executable: `images` are of 8 bits, number x height x width x 3. `scores` are logarithms of
+        probabilities (minus infinity where nobody was trusted), `asked` says which candidates were."""
+        given = feeds["images"]
+        courses = self._courses([_picture(image) for image in given])
+        scores = np.full((len(given), self._ready.outputs), -np.inf, np.float32)
+        asked = np.zeros((len(given), len(self._ready.members)), np.bool_)
+        for place, course in enumerate(courses):
+            if course.decision.scores is not None:
+                scores[place] = course.decision.scores
+            asked[place, course.ran] = True
+        return {"scores": scores, "asked": asked}
+
+    def load(self) -> None:
+        """Every model that the policy may ask, now rather than when it is first asked."""
+        for place in self._policy.candidates:
+            self._executable(place)
+
+    def close(self) -> None:
+        self._closed = True
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _courses(self, given: Sequence[Image]) -> list[_Course]:
+        """All images to their ends, in turns: those that wait for the same candidate are asked about together."""
+        if self._closed:
+            raise InputError("this chooser is closed", "edgewise.load(PLAN)")
+        courses = [_Course(self._policy.begin(self._features(image))) for image in given]
+        prepared: dict[tuple[int, str], NDArray[Any]] = {}
+        while waiting := [place for place, course in enumerate(courses) if course.decision.run is not None]:
+            groups: dict[int, list[int]] = {}
+            for place in waiting:
+                candidate = courses[place].decision.run
+                assert candidate is not None
+                groups.setdefault(candidate, []).append(place)
+            for candidate, places in groups.items():
+                found = self._ask(candidate, places, given, prepared)
+                for place, row in zip(places, found, strict=True):
+                    course = courses[place]
+                    course.ran.append(candidate)
+                    course.scores.append(row)
+                    course.decision = self._policy.after(course.ran, course.scores)
+        if self._monitor is not None:
+            for course in courses:
+                self._monitor.see(drift.signal(len(course.ran), course.decision.confidence or 0.0))
+        return courses
+
+    def _features(self, image: Image) -> NDArray[np.float64] | None:
+        if not self._policy.uses_features:
+            return None
+        from .features import extract
+
+        found: NDArray[np.float64] = extract(image)
+        return found
+
+    def _ask(
+        self,
+        candidate: int,
+        places: Sequence[int],
+        given: Sequence[Image],
+        prepared: dict[tuple[int, str], NDArray[Any]],
+    ) -> Scores:
+        """A row for each of `places`. An image is prepared once for all candidates that take it alike."""
+        member, how = self._ready.members[candidate], self._how[candidate]
+        tensor = member.model.inputs[0]
+        shape = tuple(size for size in tensor.shape or () if isinstance(size, int))
+        executable = self._executable(candidate)
+        found = []
+        for first in range(0, len(places), shape[0]):
+            chunk = places[first : first + shape[0]]
+            for place in chunk:
+                if (place, member.preprocess) not in prepared:
+                    prepared[place, member.preprocess] = prepare([given[place]], how)
+            inputs = [prepared[place, member.preprocess] for place in chunk]
+            # The last batch is filled up; what is made of the filling is not looked at.
+            inputs += [inputs[-1]] * (shape[0] - len(chunk))
+            batch = inputs[0] if len(inputs) == 1 else np.concatenate(inputs)
+            if batch.shape != shape:
+                shown = "x".join(map(str, batch.shape[1:])), "x".join(map(str, shape[1:]))
+                raise InputError(f"an image comes out of {how} as {shown[0]}, and {member.name} takes {shown[1]}")
+            outputs = executable.run({tensor.name: batch.astype(tensor.dtype, copy=False)})
+            raw = scores_of(outputs[member.model.outputs[0].name], shape[0], member.name)[: len(chunk)]
+            known = adds_up(raw) if member.probabilities is None else member.probabilities
+            found.append(rows(raw, probabilities=known, offset=how.label_offset))
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def _executable(self, place: int) -> Executable:
+        if place not in self._open:
+            if self._closed:
+                raise InputError("this chooser is closed", "edgewise.load(PLAN)")
+            member = self._ready.members[place]
+            _import(member)
+            before = meters.rss_bytes()
+            self._open[place] = build(member.model, Placement.single(member.target))
+            after = meters.rss_bytes()
+            self._held[place] = None if before is None or after is None else max(0, after - before)
+        return self._open[place]
+
+    def _memory(self, place: int) -> Held:
+        member = self._ready.members[place]
+        loaded = place in self._open
+        return Held(member.name, loaded, self._held[place] if loaded else member.memory_bytes)
+
+    def _answer(self, course: _Course, took_ns: int, top: int) -> Answer:
+        decision = course.decision
+        asked = tuple(self._ready.members[place].name for place in course.ran)
+        if decision.scores is None:
+            return Answer(None, "", decision.confidence, None, asked, decision.why, took_ns)
+        places = np.argsort(-decision.scores, kind="stable")[:top]
+        ranked = tuple((int(place), float(np.exp(decision.scores[place]))) for place in places)
+        label = ranked[0][0] if ranked else int(decision.scores.argmax())
+        name = self.classes[label] if label < len(self.classes) else f"class {label}"
+        last = asked[-1] if asked else None
+        return Answer(label, name, decision.confidence, last, asked, decision.why, took_ns, ranked)
+
+
+def opened(ready: Mapping[str, Any]) -> Chooser:
+    """In a worker, of a `Ready` as JSON: with everything loaded, since loading is not what is measured."""
+    chooser = Chooser(from_json(Ready, ready))
+    chooser.load()
+    return chooser
+
+
+def policy_of(ready: Ready) -> Policy:
+    """The policy of a plan, once its file is found to be the one it was written with."""
+    if ready.policy not in registry.names("select.policies"):
+        known = ", ".join(registry.names("select.policies"))
+        raise InputError(f"the plan chooses by {ready.policy!r}, which is not known here; known: {known}", HINT)
+    stored: dict[str, NDArray[Any]] = {}
+    if ready.arrays is not None:
+        file = Path(ready.arrays)
+        if not file.is_file():
+            raise InputError(f"the plan's arrays {file} are not there", HINT)
+        if hashlib.sha256(file.read_bytes()).hexdigest() != ready.sha256:
+            raise InputError(f"{file} is not what the plan was written with: its SHA-256 differs", HINT)
+        stored = {name: arrays.member(file, name, HINT) for name in arrays.names(file, HINT)}
+    policy: Policy = registry.find("select.policies", ready.policy).load(ready.fields, stored)
+    wrong = [place for place in policy.candidates if not 0 <= place < len(ready.members)]
+    if wrong:
+        raise InputError(f"the plan chooses candidate {wrong[0]}, and there are {len(ready.members)}", HINT)
+    return policy
+
+
+def _import(member: Loadable) -> None:
+    """The engine's library first, so that a model is not charged with its memory."""
+    engine = registry.find("engines", member.target.engine)
+    if hasattr(engine, "environment"):
+        os.environ.update(engine.environment(member.target))
+    engine.version()
+
+
+def _picture(given: Any) -> Image:
+    if isinstance(given, (str, os.PathLike)):
+        return files.decode(Path(given))
+    found = np.asarray(given)
+    if found.dtype != np.uint8 or found.ndim != 3 or found.shape[2] != 3 or not found.size:
+        shape = "x".join(map(str, found.shape)) or "a single value"
+        raise InputError(
+            f"an image is uint8, height x width x 3, found {found.dtype} {shape}", "predict(PATH or array)"
+        )
+    return found

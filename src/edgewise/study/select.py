@@ -1,0 +1,307 @@
+"""Choosing between models: what every candidate answers and costs, a policy fitted on it, and what it would come to."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..analyze.chosen import skipped
+from ..core import registry
+from ..core.choice import Candidate, Selection
+from ..core.chooser import OBJECTIVES, Outcome
+from ..core.errors import InputError, rebuild
+from ..core.preprocess import parse_preprocess
+from ..core.records import to_json
+from ..core.types import Failure, Finding
+from ..data import open_dataset
+from ..measure import isolate
+from ..measure.accuracy import Exam
+from ..measure.answering import adds_up
+from ..measure.energy import Metered
+from ..select import drift, risk
+from ..select.evaluate import evaluate
+from ..select.folds import halves
+from ..select.policies import single
+from ..select.policy import Policy
+from ..select.rows import rows
+from ..select.table import Table
+from ..store.db import Store
+from . import home
+from .contenders import FEWEST, Contender, refuse_other_classes
+from .prices import Price, prices, some
+from .scores import Scored, gather
+
+# Of the images, the share that a policy is fitted on where others are to show what it is worth.
+_FITTED_SHARE = 0.5
+_FEATURES_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What was asked for. `max_loss` is how much less often right than the best candidate alone, as a share of all
+    images; `risk` is how often more than that may be lost, None where nothing is to be promised."""
+
+    method: str = "cascade"
+    objective: str = "time"
+    max_loss: float = 0.0
+    risk: float | None = None
+    top: int = 1
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """An image that was passed over: its file, or its number, and why."""
+
+    image: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """`table` is of `contenders`, in their order, on the images of `indices`; `probabilities` says whose outputs are
+    that already."""
+
+    table: Table
+    contenders: tuple[Contender, ...]
+    probabilities: tuple[bool, ...]
+    indices: tuple[int, ...]
+    skipped: tuple[Skipped, ...]
+    failures: tuple[Failure, ...]
+
+    @property
+    def exam(self) -> Exam:
+        return self.contenders[0].exam
+
+    @property
+    def findings(self) -> list[Finding]:
+        reason = self.skipped[0].reason if self.skipped else ""
+        return skipped(self.exam.label, [each.image for each in self.skipped], reason, len(self.exam.indices))
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    policy: Policy
+    outcome: Outcome
+    guarantee: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Who hears how far it is: of the images of one candidate, and of turns on the clock."""
+
+    asked: Callable[[str, int, int], None] = lambda who, count, done: None
+    priced: Callable[[int, int], None] = lambda start, turn: None
+
+
+def check(wish: Wish) -> ModuleType:
+    """The module of the method, once what was asked for makes sense."""
+    known = registry.names("select.policies")
+    if wish.method not in known:
+        raise InputError(f"unknown method {wish.method!r}; known: {', '.join(known)}", f"--method {known[0]}")
+    if wish.objective not in OBJECTIVES:
+        raise InputError(f"--objective is one of {', '.join(OBJECTIVES)}, found {wish.objective!r}")
+    if not 0 <= wish.max_loss < 1:
+        raise InputError(f"--max-loss is a number of points from 0 to below 100, found {wish.max_loss * 100:g}")
+    if wish.risk is not None and not 0 < wish.risk < 1:
+        raise InputError(f"--risk is a probability between 0 and 1, found {wish.risk:g}", "--risk 0.05")
+    if wish.top < 1:
+        raise InputError(f"--top is at least 1, found {wish.top}")
+    return registry.find("select.policies", wish.method)
+
+
+def uses_features(module: ModuleType) -> bool:
+    """Whether a method looks at images itself: then it has an option that says at what."""
+    return "features" in inspect.signature(module.fit).parameters
+
+
+def gathered(
+    contenders: Sequence[Contender],
+    failures: Sequence[Failure],
+    store: Store | None,
+    told: Told,
+    *,
+    meters: Sequence[Metered] = (),
+    features: bool = False,
+    pricing: Mapping[str, int] | None = None,
+) -> Gathered:
+    """Every candidate asked about every image, then all of them priced in turns. One that fails is left out. `pricing`
+    are keywords of `prices`."""
+    answered = gather(contenders, told.asked)
+    scored = [each for each in answered if isinstance(each, Scored)]
+    failed = [*failures, *(each for each in answered if isinstance(each, Failure))]
+    _refuse_too_few(len(scored), failed)
+    wrong = [each.reasons for each in scored]
+    kept = [place for place in range(len(wrong[0])) if not any(reasons[place] for reasons in wrong)]
+    left_out = _left_out(scored)
+    exam = contenders[0].exam
+    if not kept:
+        first = left_out[0]
+        raise InputError(f"none of the {len(wrong[0])} images of {exam.label} can be used: {first.reason}")
+    refuse_other_classes([each.contender for each in scored], [each.rows.shape[1] for each in scored])
+    labels = open_dataset(exam.data, exam.labels).labels[[exam.indices[place] for place in kept]]
+    _refuse_other_labels(scored[0], int(labels.max()), exam)
+    indices = tuple(exam.indices[place] for place in kept)
+    pictures = some(exam, indices)
+    found = prices([each.contender for each in scored], pictures, store, told.priced, meters=meters, **(pricing or {}))
+    priced = [(each, price) for each, price in zip(scored, found, strict=True) if isinstance(price, Price)]
+    failed += [each for each in found if isinstance(each, Failure)]
+    _refuse_too_few(len(priced), failed)
+    known = [adds_up(each.rows[kept].astype(np.float64)) for each, _ in priced]
+    table = Table(
+        tuple(_candidate(each.contender, price) for each, price in priced),
+        labels,
+        tuple(
+            rows(
+                each.rows[kept], probabilities=own, offset=parse_preprocess(each.contender.exam.preprocess).label_offset
+            )
+            for (each, _), own in zip(priced, known, strict=True)
+        ),
+    )
+    if features:
+        table = _with_features(table, exam, indices)
+    return Gathered(table, tuple(each.contender for each, _ in priced), tuple(known), indices, left_out, tuple(failed))
+
+
+def _refuse_too_few(left: int, failures: Sequence[Failure]) -> None:
+    if left >= FEWEST:
+        return
+    if not failures:
+        raise InputError("there is nothing to choose between: fewer than two candidates are left")
+    first = failures[0]
+    where = f"{first.label} on {first.task.placement}"
+    raise rebuild({"error": first.error, "message": f"{where}: {first.message}", "hint": first.hint})
+
+
+def _left_out(scored: Sequence[Scored]) -> tuple[Skipped, ...]:
+    exam = scored[0].contender.exam
+    files = getattr(open_dataset(exam.data, exam.labels), "files", None)
+    found = []
+    for place, index in enumerate(exam.indices):
+        reason = next((each.reasons[place] for each in scored if each.reasons[place]), "")
+        if reason:
+            found.append(Skipped(str(files[index]) if files else f"image {index}", reason))
+    return tuple(found)
+
+
+def _refuse_other_labels(first: Scored, largest: int, exam: Exam) -> None:
+    outputs = first.rows.shape[1] - parse_preprocess(exam.preprocess).label_offset
+    if largest >= outputs:
+        raise InputError(
+            f"{exam.label} has the class {largest}, and {first.contender.model.label} has {outputs} classes",
+            "name the classes in the order of the model's outputs: --labels names.txt",
+        )
+
+
+def _candidate(contender: Contender, price: Price) -> Candidate:
+    return Candidate(
+        contender.model.label,
+        contender.model.digest,
+        contender.target,
+        contender.exam.preprocess,
+        price.run_ns,
+        price.prepare_ns,
+        price.memory_bytes,
+        price.energy_uj,
+    )
+
+
+def _with_features(table: Table, exam: Exam, indices: Sequence[int]) -> Table:
+    path = home.cache() / f"{exam.digest}-{len(indices)}-features.npy"
+    took_ns = isolate.call(
+        "edgewise.select.extracting:save",
+        timeout_s=_FEATURES_S,
+        data=exam.data,
+        labels=exam.labels,
+        indices=list(indices),
+        path=str(path),
+    )
+    return replace(table, features=np.load(path, allow_pickle=False), features_ns=float(took_ns))
+
+
+def fit(table: Table, wish: Wish) -> Fitted:
+    """The policy that was asked for, and what it comes to on the images it was fitted on. With a risk, it is fitted on
+    some of them and adjusted on the others, so that what is promised is not what was hoped."""
+    module = check(wish)
+    if wish.objective == "energy" and any(candidate.energy_uj is None for candidate in table.candidates):
+        raise InputError("there is no energy meter here that covers every candidate", "--objective time")
+    if wish.risk is None:
+        policy = _fitted(module, table, wish)
+        return Fitted(policy, outcome(policy, table, wish.objective, wish.top))
+    fitting, showing = halves(table.labels, _FITTED_SHARE, wish.seed)
+    policy = _fitted(module, table.rows(fitting), wish)
+    adjustable: Any = policy
+    if not hasattr(adjustable, "raised"):
+        raise InputError(f"the risk of {wish.method} cannot be controlled: it has no threshold", "--method cascade")
+    best = single.fit(table.rows(fitting), objective=wish.objective, top=wish.top).candidate
+    policy, guarantee = risk.controlled(
+        risk.family(adjustable),
+        table.rows(showing),
+        reference=best,
+        epsilon=wish.max_loss,
+        delta=wish.risk,
+        top=wish.top,
+    )
+    promised: dict[str, Any] = to_json(guarantee)
+    if guarantee.images:
+        # What the promise rests on is kept, so that whoever runs it notices when images are no longer like these.
+        seen = policy.replay(table.rows(showing), top=wish.top)
+        signals = [drift.signal(int(ran.sum()), sure) for ran, sure in zip(seen.ran, seen.confidence, strict=True)]
+        promised["monitor"] = drift.Monitor(signals, seed=wish.seed).saved()
+    return Fitted(policy, outcome(policy, table, wish.objective, wish.top), promised)
+
+
+def _fitted(module: ModuleType, table: Table, wish: Wish) -> Policy:
+    """With those of the options that the method has."""
+    options = {"objective": wish.objective, "max_loss": wish.max_loss, "top": wish.top, "seed": wish.seed}
+    known = inspect.signature(module.fit).parameters
+    policy: Policy = module.fit(table, **{name: value for name, value in options.items() if name in known})
+    return policy
+
+
+def evaluated(table: Table, wish: Wish, folds: int) -> Selection:
+    """Every method there is, on images held out from its fitting, beside every candidate and the oracle. A method that
+    looks at images is left out where `table` has no features."""
+    fits = {}
+    for name in registry.names("select.policies"):
+        module = registry.find("select.policies", name)
+        if module is not single and (table.features is not None or not uses_features(module)):
+            fits[name] = partial(_fitted, module, wish=wish)
+    return evaluate(
+        table, fits, objective=wish.objective, top=wish.top, count=folds, seed=wish.seed, timed=wish.objective == "time"
+    )
+
+
+def outcome(policy: Policy, table: Table, objective: str, top: int) -> Outcome:
+    """Replayed on `table`, beside the best candidate alone."""
+    replayed = policy.replay(table, top=top)
+    spent = replayed.ran.copy()
+    if objective == "memory":
+        # Held by all that may be asked, whether they are or not.
+        spent[:, list(policy.candidates)] = True
+    cost = float(table.costs(spent, objective).mean())
+    if policy.uses_features and objective == "time":
+        cost += table.features_ns
+    each = np.eye(len(table.candidates), dtype=np.bool_)
+    costs = table.costs(each, objective)
+    accuracies = table.right(top).mean(axis=0)
+    best = single.fit(table, objective=objective, top=top).candidate
+    return Outcome(
+        objective,
+        top,
+        float(replayed.right.mean()),
+        cost,
+        best,
+        float(accuracies[best]),
+        float(costs[best]),
+        tuple(float(share) for share in replayed.ran.mean(axis=0)),
+        tuple(float(share) for share in accuracies),
+        tuple(float(value) for value in costs),
+        float((replayed.last < 0).mean()),
+    )
