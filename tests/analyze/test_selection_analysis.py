@@ -51,7 +51,7 @@ def planted(*methods: Method, **more: object) -> Selected:
 
 
 def said(selected: Selected) -> dict[str, str]:
-    return {each.code: sentence(each) for each in selection.run(Evidence(selected=(choosing,))).findings}
+    return {each.code: sentence(each) for each in selection.run(Evidence(selected=(selected,))).findings}
 
 
 def test_the_cheapest_method_is_told_with_what_it_loses() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..core.chart import Axis, Chart, Series
-from ..core.selected import Selected, Looked, Tried
+from ..core.selected import Looked, Selected, Tried
 from ..core.types import Column, Finding, Section
 from .evidence import Evidence, absent
 
