@@ -189,6 +189,16 @@ def test_the_same_pixels_have_the_same_features(image: Image) -> None:
     assert (extract(read_only) == first).all()
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_only_what_is_asked_for_is_the_same_as_among_all(name: str) -> None:
+    image = np.random.default_rng(3).integers(0, 256, (40, 50, 3)).astype(np.uint8)
+    image[10:30, 5:25] //= 4
+    place = NAMES.index(name)
+    only = extract(image, only=(name,))
+    assert only[place] == extract(image)[place]
+    assert (only[np.arange(len(NAMES)) != place] == 0).any()
+
+
 def test_rows_for_all() -> None:
     images = [canvas(10, 12), canvas(300, 200, (5, 6, 7))]
     assert (extract_all(images)[1] == extract(images[1])).all()

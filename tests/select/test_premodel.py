@@ -168,9 +168,9 @@ def test_by_itself_it_finds_the_features_that_tell() -> None:
         ({"chain": [-1]}, "each once"),
         ({"chain": [True]}, "a list"),
         ({"levels": ["knn"]}, "a level for each"),
-        ({"levels": ["knn", "magic", "knn"]}, "a level for each"),
-        ({"levels": ["knn", "tree", "knn"]}, "decision tree"),
-        ({"levels": ["svm", "knn", "knn"]}, "support vector"),
+        ({"levels": ["knn", "magic", "knn", "knn"]}, "a level for each"),
+        ({"levels": ["knn", "tree", "knn", "knn"]}, "decision tree"),
+        ({"levels": ["svm", "knn", "knn", "knn"]}, "support vector"),
         ({"default": -2}, "default"),
         ({"default": "best"}, "default"),
         ({"k": 0}, "looks at"),
@@ -182,7 +182,7 @@ def test_by_itself_it_finds_the_features_that_tell() -> None:
 )
 def test_fields_that_make_no_sense_are_refused(change: dict[str, Any], says: str) -> None:
     fields, arrays = fit(TRAIN, features=PAPER).saved()
-    assert len(fields["chain"]) == 3
+    assert len(fields["chain"]) == 4
     with pytest.raises(InputError, match=says):
         load({**fields, **change}, arrays)
 

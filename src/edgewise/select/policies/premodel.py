@@ -94,8 +94,9 @@ class Premodel:
             "k": self.k,
             "farthest": self.farthest,
         }
-        own = {"low": self.scale.low, "span": self.scale.span, "columns": self.columns, "labels": self.labels}
-        return fields, {**own, **chains.arrays_of(self.levels)}
+        arrays = chains.arrays_of(self.levels)
+        arrays |= {"low": self.scale.low, "span": self.scale.span, "columns": self.columns, "labels": self.labels}
+        return fields, arrays
 
     def _decide(self, features: NDArray[np.float64]) -> tuple[NDArray[np.intp], Flags]:
         """The level that decides for each image (as many as there are: none), and whether it is a strange one."""
