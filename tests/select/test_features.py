@@ -131,7 +131,7 @@ def test_an_edge_has_its_length() -> None:
     image[:, 32:] = 200
     # 62 pixels from the second row to the last but one: the bin from 33 to 64.
     assert bins(named(image), "edge_length") == [0, 0, 0, 0, 0, 1, 0]
-    image[:, 10:12] = 100
+    image[:, 10:16] = 100
     assert sum(bins(named(image), "edge_length")) == 3
 
 

@@ -17,12 +17,12 @@ _GROUP = 24
 def nearest(columns: Columns, points: Points, k: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
     """For each point its `k` nearest, nearest first, and their squared distances. Of rows at the same distance the
     first ones are taken, so that the answer does not depend on how it is found. There must be `k` rows at least."""
-    places = np.empty((len(points), k), np.intp)
-    found = np.empty((len(points), k), np.float32)
-    for begin in range(0, len(points), _AT_ONCE):
-        for row, distances in enumerate(squared(columns, points[begin : begin + _AT_ONCE]), begin):
-            places[row], found[row] = _least(distances, k)
-    return places, found
+    parts = [least(squared(columns, points[at : at + _AT_ONCE]), k) for at in range(0, len(points), _AT_ONCE)]
+    if len(parts) == 1:
+        return parts[0]
+    empty = (np.empty((0, k), np.intp), np.empty((0, k), np.float32))
+    places, found = zip(empty, *parts, strict=True)
+    return np.concatenate(places), np.concatenate(found)
 
 
 def squared(columns: Columns, points: Points) -> NDArray[np.float32]:
@@ -34,16 +34,28 @@ def squared(columns: Columns, points: Points) -> NDArray[np.float32]:
     return total
 
 
-def _least(distances: NDArray[np.float32], k: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """The rows are put into groups and the least of each is taken: the k-th of those is no less than the k-th of all,
-    so few remain to be sorted. Partitioning all takes several times as long."""
-    groups = len(distances) // _GROUP
-    if groups > 2 * k:
-        least = distances[: groups * _GROUP].reshape(_GROUP, groups).min(axis=0)
-        least.partition(k - 1)
-        near = (distances <= least[k - 1]).nonzero()[0]
-    else:
-        near = np.arange(len(distances))
-    values = distances.take(near)
-    order = values.argsort(kind="stable")[:k]
-    return near.take(order), values.take(order)
+def least(distances: NDArray[np.float32], k: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """In each row the places of the `k` least values, and those. Columns are put into groups and the least of each is
+    taken: the k-th of those is no less than the k-th of all, so few remain to be sorted. Partitioning all takes several
+    times as long."""
+    rows, count = distances.shape
+    groups = count // _GROUP
+    if groups <= 2 * k:
+        order = distances.argsort(axis=1, kind="stable")[:, :k]
+        return order, np.take_along_axis(distances, order, axis=1)
+    lowest = distances[:, : groups * _GROUP].reshape(rows, _GROUP, groups).min(axis=1)
+    lowest.partition(k - 1, axis=1)
+    near = distances <= lowest[:, k - 1 : k]
+    if rows == 1:
+        (places,) = near[0].nonzero()
+        values = distances[0].take(places)
+        first = values.argsort(kind="stable")[:k]
+        return places.take(first)[None], values.take(first)[None]
+    row, column = near.nonzero()
+    counts = np.bincount(row, minlength=rows)
+    slot = np.arange(len(row)) - (counts.cumsum() - counts).take(row)
+    table = np.full((rows, int(counts.max())), np.inf, np.float32)
+    known = np.zeros(table.shape, np.intp)
+    table[row, slot], known[row, slot] = distances[row, column], column
+    order = table.argsort(axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(known, order, axis=1), np.take_along_axis(table, order, axis=1)
