@@ -25,7 +25,7 @@ from ..measure.accuracy import Exam
 from ..measure.answering import adds_up
 from ..measure.energy import Metered
 from ..select import drift, risk
-from ..select.evaluate import evaluate
+from ..select.evaluate import deciding_ns, evaluate
 from ..select.folds import halves
 from ..select.policies import single
 from ..select.policy import Policy
@@ -286,8 +286,9 @@ def outcome(policy: Policy, table: Table, objective: str, top: int) -> Outcome:
         # Held by all that may be asked, whether they are or not.
         spent[:, list(policy.candidates)] = True
     cost = float(table.costs(spent, objective).mean())
-    if policy.uses_features and objective == "time":
-        cost += table.features_ns
+    deciding = deciding_ns(policy, table) + (table.features_ns if policy.uses_features else 0.0)
+    if objective == "time":
+        cost += deciding
     each = np.eye(len(table.candidates), dtype=np.bool_)
     costs = table.costs(each, objective)
     accuracies = table.right(top).mean(axis=0)
@@ -304,4 +305,5 @@ def outcome(policy: Policy, table: Table, objective: str, top: int) -> Outcome:
         tuple(float(share) for share in accuracies),
         tuple(float(value) for value in costs),
         float((replayed.last < 0).mean()),
+        deciding,
     )
