@@ -131,7 +131,7 @@ def test_an_edge_has_its_length() -> None:
     image[:, 32:] = 200
     # 62 pixels from the second row to the last but one: the bin from 33 to 64.
     assert bins(named(image), "edge_length") == [0, 0, 0, 0, 0, 1, 0]
-    image[:, 10:12] = 100
+    image[:, 10:16] = 100
     assert sum(bins(named(image), "edge_length")) == 3
 
 
@@ -187,6 +187,16 @@ def test_the_same_pixels_have_the_same_features(image: Image) -> None:
     read_only = image.copy()
     read_only.setflags(write=False)
     assert (extract(read_only) == first).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_what_is_asked_for_is_the_same_as_among_all(name: str) -> None:
+    image = np.random.default_rng(3).integers(0, 256, (40, 50, 3)).astype(np.uint8)
+    image[10:30, 5:25] //= 4
+    place = NAMES.index(name)
+    only = extract(image, only=(name,))
+    assert only[place] == extract(image)[place]
+    assert (only[np.arange(len(NAMES)) != place] == 0).any()
 
 
 def test_rows_for_all() -> None:

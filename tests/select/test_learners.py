@@ -105,14 +105,18 @@ def test_broken_arrays_are_refused(module: object) -> None:
             load(good | {"weights": good["weights"] * np.float32(np.nan)}, 3)
 
 
-def test_neighbours_are_the_nearest_and_of_those_alike_the_first() -> None:
+@pytest.mark.parametrize("rows", [8, 200, 1000])
+def test_neighbours_are_the_nearest_and_of_those_alike_the_first(rows: int) -> None:
     random = np.random.default_rng(0)
     # On a coarse grid, so that many are at the same distance.
-    table = random.integers(0, 4, (200, 3)).astype(np.float32)
+    table = random.integers(0, 4, (rows, 3)).astype(np.float32)
     points = random.integers(0, 4, (90, 3)).astype(np.float32)
     places, squares = nearest(np.ascontiguousarray(table.T), points, 5)
     for row, point in enumerate(points):
         distances = ((table - point) ** 2).sum(axis=1)
-        expected = sorted(range(200), key=lambda place: (distances[place], place))[:5]
-        assert sorted(places[row].tolist()) == sorted(expected)
-        assert sorted(squares[row].tolist()) == sorted(distances[expected].tolist())
+        expected = sorted(range(rows), key=lambda place: (distances[place], place))[:5]
+        assert places[row].tolist() == expected
+        assert squares[row].tolist() == distances[expected].tolist()
+        alone, _ = nearest(np.ascontiguousarray(table.T), points[row : row + 1], 5)
+        assert alone[0].tolist() == expected
+    assert nearest(np.ascontiguousarray(table.T), points[:0], 5)[0].shape == (0, 5)

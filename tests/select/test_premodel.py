@@ -91,16 +91,19 @@ def test_replayed_it_decides_as_it_does_one_by_one(levels: str, sound: float, ot
 
 @pytest.mark.parametrize("levels", CHAINS)
 def test_what_features_know_is_used(levels: str) -> None:
-    """Nearly as accurate as the best single candidate, and cheaper."""
+    """More accurate than any mix of the cheapest candidate and the best that costs as much."""
     policy = fit(TRAIN, levels=levels, features=("contrast", "hue1"))
     replayed = policy.replay(TEST)
-    best = TEST.right().mean(axis=0).max()
-    assert replayed.right.mean() > best - 0.03
-    assert TEST.costs(replayed.ran).mean() < 0.5 * COSTS[2]
+    right = TEST.right().mean(axis=0)
+    best = int(right.argmax())
+    cost = TEST.costs(replayed.ran).mean()
+    share = (cost - COSTS[0]) / (COSTS[best] - COSTS[0])
+    assert 0 < share < 0.7
+    assert replayed.right.mean() > right[0] + share * (right[best] - right[0]) + 0.05
 
 
 def test_the_label_among_the_first_is_enough_where_that_is_asked() -> None:
-    policy = fit(TRAIN, top=5)
+    policy = fit(TRAIN, top=5, features=PAPER)
     assert policy.chain == (0,)
     assert policy.replay(TEST, top=5).right.all()
     assert not policy.replay(TEST).right.all()
@@ -145,7 +148,8 @@ def through_files(fields: Any, arrays: Any) -> tuple[Any, dict[str, NDArray[Any]
 
 @pytest.mark.parametrize("levels", ["knn", "svm", "tree"])
 def test_fitted_again_it_is_the_same(levels: str) -> None:
-    first, second = fit(TRAIN, levels=levels), fit(TRAIN, levels=levels)
+    some = TRAIN.rows(range(150))
+    first, second = fit(some, levels=levels), fit(some, levels=levels)
     assert first.saved()[0] == second.saved()[0]
     arrays, others = first.saved()[1], second.saved()[1]
     assert arrays.keys() == others.keys()
@@ -153,8 +157,9 @@ def test_fitted_again_it_is_the_same(levels: str) -> None:
 
 
 def test_by_itself_it_finds_the_features_that_tell() -> None:
-    assert "contrast" in fit(TRAIN).features
-    assert len(fit(TRAIN).features) < len(NAMES) / 2
+    found = fit(TRAIN).features
+    assert "contrast" in found
+    assert len(found) < len(NAMES) / 2
 
 
 @pytest.mark.parametrize(
@@ -168,9 +173,9 @@ def test_by_itself_it_finds_the_features_that_tell() -> None:
         ({"chain": [-1]}, "each once"),
         ({"chain": [True]}, "a list"),
         ({"levels": ["knn"]}, "a level for each"),
-        ({"levels": ["knn", "magic", "knn"]}, "a level for each"),
-        ({"levels": ["knn", "tree", "knn"]}, "decision tree"),
-        ({"levels": ["svm", "knn", "knn"]}, "support vector"),
+        ({"levels": ["knn", "magic", "knn", "knn"]}, "a level for each"),
+        ({"levels": ["knn", "tree", "knn", "knn"]}, "decision tree"),
+        ({"levels": ["svm", "knn", "knn", "knn"]}, "support vector"),
         ({"default": -2}, "default"),
         ({"default": "best"}, "default"),
         ({"k": 0}, "looks at"),
@@ -182,7 +187,7 @@ def test_by_itself_it_finds_the_features_that_tell() -> None:
 )
 def test_fields_that_make_no_sense_are_refused(change: dict[str, Any], says: str) -> None:
     fields, arrays = fit(TRAIN, features=PAPER).saved()
-    assert len(fields["chain"]) == 3
+    assert len(fields["chain"]) == 4
     with pytest.raises(InputError, match=says):
         load({**fields, **change}, arrays)
 

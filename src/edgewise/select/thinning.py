@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .levels import deciding
-from .neighbours import Points
+from .neighbours import Points, least
 from .table import Flags
 
 # Above this the correlation of two features (Pearson's, either sign) says that one is enough.
@@ -156,7 +156,7 @@ def _apart(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _accuracy(trial: Trial, distances: NDArray[np.float32]) -> float:
-    places = distances.argpartition(trial.k - 1, axis=1)[:, : trial.k]
+    places, _ = least(distances, trial.k)
     votes = 2 * trial.levels[:, places].sum(axis=2) > trial.k
     found = deciding(votes)
     return float(trial.right[np.arange(len(found)), found].mean())

@@ -51,8 +51,7 @@ def hues(planes: Planes) -> NDArray[np.float64]:
         codes |= plane
     found = _hue_of_code().take(codes)
     # Seven looks at bytes are quicker than one count of places.
-    counts = [np.count_nonzero(found == place) for place in range(_BINS)]
-    return np.array(counts, np.float64) / codes.size
+    return np.array([np.count_nonzero(found == place) / codes.size for place in range(_BINS)])
 
 
 @cache

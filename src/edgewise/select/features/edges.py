@@ -33,12 +33,14 @@ class Edges(NamedTuple):
     down: NDArray[np.int16]
 
 
+NO_EDGES = Edges(np.empty(0, np.intp), np.empty(0, np.int16), np.empty(0, np.int16))
+
+
 def edges_of(grey: Grey) -> Edges:
     """The outermost pixels have no gradient and are on no edge."""
     height, width = grey.shape
     if min(height, width) < 3:
-        nothing = np.empty(0, np.int16)
-        return Edges(np.empty(0, np.intp), nothing, nothing)
+        return NO_EDGES
     # Rows one after the other are one long row: neighbours are at fixed distances, and arrays without gaps are quick.
     # What comes out at the ends of the rows is nonsense, and is emptied below.
     level = grey.ravel().astype(np.int16)

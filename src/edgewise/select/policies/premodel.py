@@ -54,6 +54,10 @@ class Premodel:
         return True
 
     @property
+    def looks_at_neighbours(self) -> bool:
+        return self.farthest is not None or any(level is None for level in self.levels)
+
+    @property
     def candidates(self) -> Sequence[int]:
         others = () if self.default is None else (self.default,)
         return tuple(dict.fromkeys((*self.chain, *others)))
@@ -61,17 +65,23 @@ class Premodel:
     def begin(self, features: NDArray[np.float64] | None) -> Decision:
         if features is None:
             raise InputError("the premodel decides by the features of an image, and was given none")
-        level, strange = self._decide(features[None])
-        place = int(level[0])
-        if place < len(self.chain):
-            return Decision(self.chain[place], why=CHOSEN)
-        return Decision(self.default, why=STRANGE if strange[0] else OTHERWISE)
+        points = self.scale(features[_places(self.features)])[None]
+        counts: list[int] = []
+        if self.looks_at_neighbours:
+            places, distances = nearest(self.columns, points, self.k)
+            if self.farthest is not None and _far(distances, self.k)[0] > self.farthest:
+                return Decision(self.default, why=STRANGE)
+            counts = self.labels[:, places[0]].sum(axis=1).tolist()
+        for place, level in enumerate(self.levels):
+            if 2 * counts[place] > self.k if level is None else level.answers(points)[0]:
+                return Decision(self.chain[place], why=CHOSEN)
+        return Decision(self.default, why=OTHERWISE)
 
     def after(self, ran: Sequence[int], scores: Sequence[Scores]) -> Decision:
         return Decision(None, scores[-1], float(np.exp(np.float64(scores[-1].max()))), CHOSEN)
 
     def replay(self, table: Table, *, top: int = 1) -> Replayed:
-        level, _ = self._decide(features_of(table))
+        level = self._decide(features_of(table))
         last = np.array([*self.chain, REFUSED if self.default is None else self.default])[level]
         ran = last[:, None] == np.arange(len(table.candidates))
         answers = np.full(len(table), REFUSED)
@@ -94,15 +104,16 @@ class Premodel:
             "k": self.k,
             "farthest": self.farthest,
         }
-        own = {"low": self.scale.low, "span": self.scale.span, "columns": self.columns, "labels": self.labels}
-        return fields, {**own, **chains.arrays_of(self.levels)}
+        arrays = chains.arrays_of(self.levels)
+        arrays |= {"low": self.scale.low, "span": self.scale.span, "columns": self.columns, "labels": self.labels}
+        return fields, arrays
 
-    def _decide(self, features: NDArray[np.float64]) -> tuple[NDArray[np.intp], Flags]:
-        """The level that decides for each image (as many as there are: none), and whether it is a strange one."""
+    def _decide(self, features: NDArray[np.float64]) -> NDArray[np.intp]:
+        """The level that decides for each image; as many as there are where none does."""
         points = self.scale(features[:, _places(self.features)])
-        strange = np.zeros(len(points), np.bool_)
         votes = np.zeros((len(self.chain), len(points)), np.bool_)
-        if self.farthest is not None or None in self.levels:
+        strange = np.zeros(len(points), np.bool_)
+        if self.looks_at_neighbours:
             places, distances = nearest(self.columns, points, self.k)
             if self.farthest is not None:
                 strange = _far(distances, self.k) > self.farthest
@@ -111,9 +122,8 @@ class Premodel:
         for place, level in enumerate(self.levels):
             if level is not None:
                 votes[place] = level.answers(points)
-        if self.farthest is not None:
-            votes[:, strange] = False
-        return chains.deciding(votes), strange
+        votes[:, strange] = False
+        return chains.deciding(votes)
 
 
 def fit(
