@@ -8,6 +8,7 @@ from simulated import candidate
 
 from edgewise.core.choice import Spot
 from edgewise.select.baselines import accuracy_at, alone, cost_at, hull, oracle
+from edgewise.select.policies import single
 from edgewise.select.table import Table
 
 
@@ -46,3 +47,13 @@ def test_the_oracle_by_hand() -> None:
     # Without the cheapest's knowledge, the others answer.
     blind = Table(candidates, labels, (scores[0], scores[2], scores[2]))
     assert oracle(blind).last.tolist() == [0, 1, 1, 1]
+
+
+def test_the_best_single_may_lose_what_it_is_allowed_to() -> None:
+    labels = np.zeros(100, np.int64)
+    right = (60, 89, 90)
+    scores = tuple(
+        np.log(np.where(np.arange(100)[:, None] < share, [0.8, 0.2], [0.2, 0.8])).astype(np.float32) for share in right
+    )
+    table = Table((candidate("a", 1.0), candidate("b", 5.0), candidate("c", 50.0)), labels, scores)
+    assert [single.fit(table, max_loss=loss).candidate for loss in (0.0, 0.01, 0.3)] == [2, 1, 0]

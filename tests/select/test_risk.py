@@ -54,12 +54,12 @@ def test_bounds_are_exceeded_as_seldom_as_promised(method: str, harm: float, luc
 
 
 @pytest.mark.parametrize(("harm", "luck"), WORLDS[:3])
-def test_the_exact_bound_is_the_tightest(harm: float, luck: float) -> None:
-    for each in draws(harm, luck, 1000, 10):
-        bounds = {method: bound(each, 0.1) for method, bound in BOUNDS.items()}
-        # Without any luck a bound of harm alone has less to allow for.
-        others = {"betting", "bernstein", "hoeffding"} | ({"harm"} if luck else set())
-        assert bounds["exact"] <= min(bounds[method] for method in others)
+def test_the_exact_bound_is_the_tightest_on_average(harm: float, luck: float) -> None:
+    drawn = draws(harm, luck, 1000, 30)
+    means = {method: np.mean([bound(each, 0.1) for each in drawn]) for method, bound in BOUNDS.items()}
+    # Without any luck a bound of harm alone has less to allow for.
+    others = {"betting", "bernstein", "hoeffding"} | ({"harm"} if luck else set())
+    assert means["exact"] < min(means[method] for method in others)
 
 
 def test_what_is_shown_is_what_the_bound_says() -> None:

@@ -1,10 +1,10 @@
 """How large the mean of losses of -1, 0 and 1 may be: upper bounds that hold whatever their distribution.
 
-`exact` is the tightest of them here, and the default. The losses have three values, so what is unknown is two numbers:
-the share of harm (1) and that of luck (-1). For each share of luck that the data leave possible, the chance of a sum as
-small as the one seen is computed, not bounded, and the largest counts (Berger & Boos 1994, "P values maximized over a
-confidence set for the nuisance parameter"). At a thousand images of which a tenth differ it asks for 1.8 standard
-errors of distance, betting for about 2.7, the others for more.
+`exact` is the default. The losses have three values, so what is unknown is two numbers: their mean, and the share of
+answers that differ from the reference's. For each such share that the data leave possible, the chance of a sum as small
+as the one seen is computed, not bounded, and the largest counts (Berger & Boos 1994, "P values maximized over a
+confidence set for the nuisance parameter"). Of these bounds it is the tightest on average where luck sets off harm, and
+the same at every call; betting comes near, and depends on the order of the images.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from ..core.stats.special import beta_cdf
 
 Losses = NDArray[np.int64]
-# The part of delta that the confidence set of the share of luck may be wrong with.
+# The part of delta that the confidence set of the share of answers that differ may be wrong with.
 _SET_ASIDE = 0.1
-# Between the ends of that set, the chance changes slowly: the set is about six standard errors wide.
+# Shares of it that are tried; the chance grows with the share, smoothly, so that the last one decides.
 _PLACES = 9
 _HALVINGS = 40
 # Of delta, against the rounding of a Fourier transform of some ten thousand terms.
@@ -55,15 +55,19 @@ def at_most(total: int, count: int, harm: float, luck: float) -> float:
 
 
 def p_exact(losses: Losses, epsilon: float, delta: float) -> float:
-    """Valid for every distribution whose mean is above epsilon: at the same share of luck, more harm only makes a small
-    sum rarer."""
-    count, total, lucky = len(losses), int(losses.sum()), int((losses == -1).sum())
+    """Valid for every distribution whose mean is above epsilon: where as many answers differ, a larger mean only makes
+    a small sum rarer."""
+    count, total, differing = len(losses), int(losses.sum()), int((losses != 0).sum())
     error = _SET_ASIDE * delta
-    low, high = share_limits(lucky, count, error)
-    # Harm and luck together are no more than all.
-    high = min(high, (1 - epsilon) / 2)
-    places = np.linspace(min(low, high), high, _PLACES)
-    worst = max(at_most(total, count, max(0.0, epsilon + luck), float(luck)) for luck in places)
+    most = share_limits(differing, count, 2 * error)[1]
+    # The mean is no larger than the share of answers that differ.
+    least = min(max(epsilon, 0.0), 1.0)
+    if most < least:
+        return min(1.0, error + _ROUNDING)
+    worst = 0.0
+    for differ in np.linspace(least, most, _PLACES):
+        mean = max(epsilon, -float(differ))
+        worst = max(worst, at_most(total, count, (differ + mean) / 2, (differ - mean) / 2))
     return min(1.0, worst + error + _ROUNDING)
 
 

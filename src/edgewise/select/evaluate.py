@@ -51,16 +51,18 @@ def evaluate(
     *,
     objective: str = "time",
     top: int = 1,
+    max_loss: float = 0.0,
     count: int = 10,
     seed: int = 0,
     timed: bool = False,
 ) -> Selection:
-    """`timed`: deciding is timed, and counts towards an image's time."""
+    """`max_loss`: how much less accurate than the most accurate candidate the best single one may be where it is
+    cheaper. `timed`: deciding is timed, and counts towards an image's time."""
     if len(table.candidates) < 2:
         raise InputError("choosing takes two candidates or more, found one", "--models a.onnx b.onnx")
     parts = folds(table.labels, count, seed)
     trained = [(table.rows(outside(part, len(table))), table.rows(part)) for part in parts]
-    best = [single.fit(fitting, objective=objective, top=top) for fitting, _ in trained]
+    best = [single.fit(fitting, objective=objective, max_loss=max_loss, top=top) for fitting, _ in trained]
     reference = _held_out("best single", table, parts, trained, best, objective, top, timed=False)
     alone = [
         _outcome(candidate.name, table, single.Single(place), objective, top)

@@ -68,10 +68,10 @@ def _pooled(logits: Floats, found: Floats) -> Floats:
 
 def pool(scores: Sequence[Scores], found: Sequence[float]) -> Floats:
     """Logarithms of the probabilities of all together; those with a power of zero have no say."""
-    rows = [(np.fmax(each, FLOOR), power) for each, power in zip(scores, found, strict=True) if power]
     total = np.zeros(scores[-1].shape)
-    for each, power in rows:
-        total += each * np.float64(power)
+    for each, power in zip(scores, found, strict=True):
+        if power:
+            total += power * np.fmax(each, FLOOR).astype(np.float64)
     return _normalized(total)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -101,19 +102,17 @@ def _on_grid(staged: Staged, edges: Sequence[Floats], needed: float) -> Found | 
     cost = np.full(sizes, staged.costs[0])
     place = np.zeros(count, np.int64)
     for stage, (cell, size) in enumerate(zip(cells, sizes, strict=True)):
-        before = sizes[:stage]
+        shape = sizes[: stage + 1]
         place = place * size + cell
-        here = np.bincount(place, staged.right[stage], int(np.prod(sizes[: stage + 1]))).reshape(*before, size)
-        here = _passed(here, stage)
+        here = _passed(_counted(place, staged.right[stage], shape), stage)
         # From a threshold's own cell on.
         here = np.flip(np.cumsum(np.flip(here, axis=stage), axis=stage), axis=stage)
-        right += here.reshape(*here.shape, *[1] * (len(sizes) - stage - 1))
-        there = np.bincount(place, minlength=int(np.prod(sizes[: stage + 1]))).reshape(*before, size)
-        there = _passed(there.astype(np.float64), stage + 1)
+        there = _passed(_counted(place, np.ones(count, np.bool_), shape), stage + 1)
         further = (staged.costs[stage + 1] - staged.costs[stage]) / count
-        cost += further * there.reshape(*there.shape, *[1] * (len(sizes) - stage - 1))
-    last = np.bincount(place, staged.right[-1], int(np.prod(sizes))).reshape(sizes)
-    right += _passed(last, len(sizes))
+        wide = (*shape, *[1] * (len(sizes) - len(shape)))
+        right += here.reshape(wide)
+        cost += further * there.reshape(wide)
+    right += _passed(_counted(place, staged.right[-1], sizes), len(sizes))
     enough = right >= needed - 1e-6
     if not enough.any():
         return None
@@ -125,6 +124,11 @@ def _on_grid(staged: Staged, edges: Sequence[Floats], needed: float) -> Found | 
     indices = np.unravel_index(chosen, sizes)
     thresholds = tuple(float(edge[index]) for edge, index in zip(edges, indices, strict=True))
     return Found(thresholds, float(cost.ravel()[chosen]), round(float(right.ravel()[chosen])))
+
+
+def _counted(place: NDArray[np.int64], flags: Flags, shape: Sequence[int]) -> Floats:
+    """How many images with the flag are in each cell."""
+    return np.bincount(place[flags], minlength=math.prod(shape)).reshape(shape).astype(np.float64)
 
 
 def _passed(cells: Floats, axes: int) -> Floats:

@@ -31,7 +31,7 @@ class Single:
         return Decision(self.candidate)
 
     def after(self, ran: Sequence[int], scores: Sequence[Scores]) -> Decision:
-        return Decision(None, scores[-1], float(np.exp(scores[-1].max())), "only")
+        return Decision(None, scores[-1], float(np.exp(np.float64(scores[-1].max()))), "only")
 
     def replay(self, table: Table, *, top: int = 1) -> Replayed:
         scores = table.scores[self.candidate]
@@ -45,11 +45,12 @@ class Single:
         return {"candidate": self.candidate}, {}
 
 
-def fit(table: Table, *, objective: str = "time", top: int = 1) -> Single:
-    """The most accurate one, and of several alike the cheapest."""
+def fit(table: Table, *, objective: str = "time", max_loss: float = 0.0, top: int = 1) -> Single:
+    """The cheapest of those that are at most `max_loss` less accurate than the most accurate one."""
     right = table.right(top).mean(axis=0)
-    costs = [candidate.cost(objective) for candidate in table.candidates]
-    return Single(min(range(len(costs)), key=lambda place: (-right[place], costs[place])))
+    costs = table.costs(np.eye(len(table.candidates), dtype=np.bool_), objective)
+    enough = [place for place in range(len(costs)) if right[place] >= right.max() - max_loss - 1e-12]
+    return Single(min(enough, key=lambda place: (costs[place], -right[place])))
 
 
 def load(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Single:
