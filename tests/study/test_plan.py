@@ -83,7 +83,7 @@ def _changed(path: Path, change: Callable[[dict[str, Any]], None], *, seal: bool
     found = json.loads(path.read_text())
     change(found)
     if seal:
-        found["digest"] = plans._digest(found)
+        found["digest"] = plans.digest(found)
     path.write_text(json.dumps(found))
 
 

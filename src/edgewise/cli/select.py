@@ -164,9 +164,9 @@ def evaluate(
         policy = policy_of(opened.ready)
         asked = choosers.contenders(opened, question)
         table = study.gathered(asked, (), store, _told(progress), features=True)
-    told = study.outcome(policy, table.table, found.outcome.objective, found.outcome.top)
+    wish = study.Wish(found.policy, found.outcome.objective, found.max_loss, found.risk, found.outcome.top, seed)
+    told = study.outcome(policy, table.table, wish)
     section = chosen.run(found, outcome=told, images=len(table.table))
-    wish = study.Wish(found.policy, told.objective, found.max_loss, found.risk, told.top, seed)
     progress.say(f"every method on {folds} folds")
     methods = study.evaluated(table.table, wish, folds)
     looked = None

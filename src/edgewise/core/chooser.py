@@ -70,6 +70,8 @@ class Outcome:
     accuracies: tuple[float, ...]
     costs: tuple[float, ...]
     refused: float = 0.0
+    # What looking at an image and deciding takes; part of the cost, where that is time.
+    deciding_ns: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +246,7 @@ def _check_outcome(outcome: Outcome, members: int) -> None:
     require(_whole(outcome.top, 1), f"top is {outcome.top!r}, expected a number")
     require(_whole(outcome.best, 0) and outcome.best < members, f"the best candidate is {outcome.best!r}")
     shares = (outcome.accuracy, outcome.best_accuracy, outcome.refused, *outcome.asked, *outcome.accuracies)
-    for value in (*shares, outcome.cost, outcome.best_cost, *outcome.costs):
+    for value in (*shares, outcome.cost, outcome.best_cost, *outcome.costs, outcome.deciding_ns):
         require(_number(value), f"{value!r} is no number")
     for listed in (outcome.asked, outcome.accuracies, outcome.costs):
         require(len(listed) == members, f"{len(listed)} figures are of {members} candidates")

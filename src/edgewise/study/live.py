@@ -21,6 +21,7 @@ from ..measure.isolate import Worker
 from ..measure.pictures import Pictures
 from ..measure.pricing import Went
 from ..select.chooser import policy_of
+from ..select.evaluate import deciding_ns
 from ..select.policy import Policy
 from .choosers import Opened
 from .compare import shared_cores
@@ -101,7 +102,7 @@ def _compared(
     asked = np.array([each for turn in went for each in turn.asked], np.bool_)
     seen = found.table.rows([places[number % len(places)] for number in range(len(answers))])
     replayed = policy.replay(seen).answers
-    extra = found.table.features_ns if policy.uses_features else 0.0
+    extra = deciding_ns(policy, seen) + (found.table.features_ns if policy.uses_features else 0.0)
     now = list(found.table.candidates)
     for place, side in sides.items():
         # Means on both sides: whatever disturbs the machine does so in proportion to the time it finds something to.

@@ -25,12 +25,12 @@ from ..measure.accuracy import Exam
 from ..measure.answering import adds_up
 from ..measure.energy import Metered
 from ..select import drift, risk
-from ..select.evaluate import evaluate
+from ..select.evaluate import deciding_ns, evaluate
 from ..select.folds import halves
 from ..select.policies import single
 from ..select.policy import Policy
 from ..select.rows import rows
-from ..select.table import Table
+from ..select.table import Scores, Table
 from ..store.db import Store
 from . import home
 from .contenders import FEWEST, Contender, refuse_other_classes
@@ -40,6 +40,7 @@ from .scores import Scored, gather
 # Of the images, the share that a policy is fitted on where others are to show what it is worth.
 _FITTED_SHARE = 0.5
 _FEATURES_S = 3600.0
+_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,27 +147,28 @@ def gathered(
         raise InputError(f"none of the {len(wrong[0])} images of {exam.label} can be used: {first.reason}")
     refuse_other_classes([each.contender for each in scored], [each.rows.shape[1] for each in scored])
     labels = open_dataset(exam.data, exam.labels).labels[[exam.indices[place] for place in kept]]
-    _refuse_other_labels(scored[0], int(labels.max()), exam)
+    _refuse_other_labels(scored[0], int(labels.max()))
     indices = tuple(exam.indices[place] for place in kept)
     pictures = some(exam, indices)
     found = prices([each.contender for each in scored], pictures, store, told.priced, meters=meters, **(pricing or {}))
     priced = [(each, price) for each, price in zip(scored, found, strict=True) if isinstance(price, Price)]
     failed += [each for each in found if isinstance(each, Failure)]
     _refuse_too_few(len(priced), failed)
-    known = [adds_up(each.rows[kept].astype(np.float64)) for each, _ in priced]
-    table = Table(
-        tuple(_candidate(each.contender, price) for each, price in priced),
-        labels,
-        tuple(
-            rows(
-                each.rows[kept], probabilities=own, offset=parse_preprocess(each.contender.exam.preprocess).label_offset
-            )
-            for (each, _), own in zip(priced, known, strict=True)
-        ),
-    )
+    drawn = [_logarithms(each, kept) for each, _ in priced]
+    candidates = tuple(_candidate(each.contender, price) for each, price in priced)
+    table = Table(candidates, labels, tuple(logs for logs, _ in drawn))
     if features:
         table = _with_features(table, exam, indices)
-    return Gathered(table, tuple(each.contender for each, _ in priced), tuple(known), indices, left_out, tuple(failed))
+    left = tuple(each.contender for each, _ in priced)
+    return Gathered(table, left, tuple(known for _, known in drawn), indices, left_out, tuple(failed))
+
+
+def _logarithms(scored: Scored, kept: Sequence[int]) -> tuple[Scores, bool]:
+    """Rows for a table, and whether what came out were probabilities; some at a time: they are doubled on the way."""
+    offset = parse_preprocess(scored.contender.exam.preprocess).label_offset
+    parts = [scored.rows[kept[first : first + _AT_ONCE]] for first in range(0, len(kept), _AT_ONCE)]
+    known = all(adds_up(part.astype(np.float64)) for part in parts)
+    return np.concatenate([rows(part, probabilities=known, offset=offset) for part in parts]), known
 
 
 def _refuse_too_few(left: int, failures: Sequence[Failure]) -> None:
@@ -190,7 +192,8 @@ def _left_out(scored: Sequence[Scored]) -> tuple[Skipped, ...]:
     return tuple(found)
 
 
-def _refuse_other_labels(first: Scored, largest: int, exam: Exam) -> None:
+def _refuse_other_labels(first: Scored, largest: int) -> None:
+    exam = first.contender.exam
     outputs = first.rows.shape[1] - parse_preprocess(exam.preprocess).label_offset
     if largest >= outputs:
         raise InputError(
@@ -233,7 +236,7 @@ def fit(table: Table, wish: Wish) -> Fitted:
         raise InputError("there is no energy meter here that covers every candidate", "--objective time")
     if wish.risk is None:
         policy = _fitted(module, table, wish)
-        return Fitted(policy, outcome(policy, table, wish.objective, wish.top))
+        return Fitted(policy, outcome(policy, table, wish))
     fitting, showing = halves(table.labels, _FITTED_SHARE, wish.seed)
     policy = _fitted(module, table.rows(fitting), wish)
     adjustable: Any = policy
@@ -254,7 +257,7 @@ def fit(table: Table, wish: Wish) -> Fitted:
         seen = policy.replay(table.rows(showing), top=wish.top)
         signals = [drift.signal(int(ran.sum()), sure) for ran, sure in zip(seen.ran, seen.confidence, strict=True)]
         promised["monitor"] = drift.Monitor(signals, seed=wish.seed).saved()
-    return Fitted(policy, outcome(policy, table, wish.objective, wish.top), promised)
+    return Fitted(policy, outcome(policy, table, wish), promised)
 
 
 def _fitted(module: ModuleType, table: Table, wish: Wish) -> Policy:
@@ -274,24 +277,33 @@ def evaluated(table: Table, wish: Wish, folds: int) -> Selection:
         if module is not single and (table.features is not None or not uses_features(module)):
             fits[name] = partial(_fitted, module, wish=wish)
     return evaluate(
-        table, fits, objective=wish.objective, top=wish.top, count=folds, seed=wish.seed, timed=wish.objective == "time"
+        table,
+        fits,
+        objective=wish.objective,
+        top=wish.top,
+        max_loss=wish.max_loss,
+        count=folds,
+        seed=wish.seed,
+        timed=wish.objective == "time",
     )
 
 
-def outcome(policy: Policy, table: Table, objective: str, top: int) -> Outcome:
-    """Replayed on `table`, beside the best candidate alone."""
+def outcome(policy: Policy, table: Table, wish: Wish) -> Outcome:
+    """Replayed on `table`, beside the best candidate alone, which may lose as much as the policy may."""
+    objective, top = wish.objective, wish.top
     replayed = policy.replay(table, top=top)
     spent = replayed.ran.copy()
     if objective == "memory":
         # Held by all that may be asked, whether they are or not.
         spent[:, list(policy.candidates)] = True
     cost = float(table.costs(spent, objective).mean())
-    if policy.uses_features and objective == "time":
-        cost += table.features_ns
+    deciding = deciding_ns(policy, table) + (table.features_ns if policy.uses_features else 0.0)
+    if objective == "time":
+        cost += deciding
     each = np.eye(len(table.candidates), dtype=np.bool_)
     costs = table.costs(each, objective)
     accuracies = table.right(top).mean(axis=0)
-    best = single.fit(table, objective=objective, top=top).candidate
+    best = single.fit(table, objective=objective, max_loss=wish.max_loss, top=top).candidate
     return Outcome(
         objective,
         top,
@@ -304,4 +316,5 @@ def outcome(policy: Policy, table: Table, objective: str, top: int) -> Outcome:
         tuple(float(share) for share in accuracies),
         tuple(float(value) for value in costs),
         float((replayed.last < 0).mean()),
+        deciding,
     )
