@@ -160,7 +160,9 @@ def fit(
     columns = np.ascontiguousarray(points.T)
     labels = chains.labels_of(right, costs, chain)
     learned = tuple(chains.learn(kind, points, yes, seed) for kind, yes in zip(kinds, labels, strict=True))
-    best = most_accurate(right, costs)
+    # So many candidates are no more than those.
+    among = chain if count is not None else tuple(range(len(costs)))
+    best = among[most_accurate(right[:, among], [costs[place] for place in among])]
     farthest = None if sound == 1.0 else _farthest(columns, points, k, sound)
     return Premodel(names, scale, chain, learned, best if otherwise == "best" else None, k, farthest, columns, labels)
 
