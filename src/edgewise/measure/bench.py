@@ -45,6 +45,7 @@ class Bench:
         cores: list[int],
         reference: str | None,
         parts: Sequence[Any] = (),
+        kept: str | None = None,
     ) -> Any:
         """Pin, load, run once, compare with the reference: everything before the first round."""
         from ..model import feeds
@@ -63,11 +64,11 @@ class Bench:
         shared = [(from_json(Model, each), tuple(own)) for each, own in parts]
         baseline = meters.rss_bytes()
         started, begin = time.time_ns(), time.perf_counter_ns()
-        self._executables = [build(subject, place, shared)]
+        self._executables = [build(subject, place, shared, kept)]
         loaded = time.perf_counter_ns()
         outputs = self._executables[0].run(self._feeds)
         first = time.perf_counter_ns()
-        self._executables += [build(subject, place, shared) for _ in range(load.n - 1)]
+        self._executables += [build(subject, place, shared, kept) for _ in range(load.n - 1)]
         peak = meters.peak_bytes()
         if isinstance(self._executables[0], Spread):
             theirs = self._executables[0].peak_bytes

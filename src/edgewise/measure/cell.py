@@ -41,7 +41,8 @@ SaveRound = Callable[[Round], None]
 class Cell:
     """A task ready to run: the prepared model (sizes fixed), the cores to sit on, the reference to agree with.
 
-    `parts`, where several targets share the work: the model as each of them loads it, and the cores it sits on.
+    `parts`, where several targets share the work: the model as each of them loads it, and the cores it sits on. `kept`
+    is a file for what they find out about sharing it.
     """
 
     task: Task
@@ -55,6 +56,7 @@ class Cell:
     memory_bytes: int | None = None
     timeout_s: float = 120.0
     parts: tuple[tuple[Model, tuple[int, ...]], ...] = ()
+    kept: str | None = None
 
 
 @dataclass
@@ -87,6 +89,7 @@ class Session:
             cores=list(self.cell.cores),
             reference=self.cell.reference,
             parts=to_json(self.cell.parts),
+            kept=self.cell.kept,
         )
 
     def open(self) -> Start:
