@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from command import edgewise
+
 SLOW, QUICK = (f"null:cpu:fp32@1{{latency={each},wait=sleep}}" for each in ("8ms", "4ms"))
-
-
-def edgewise(*argv: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([sys.executable, "-m", "edgewise", *argv], capture_output=True, text=True, timeout=240)
-    assert "Traceback" not in done.stderr
-    return done
 
 
 @pytest.mark.alone
