@@ -13,11 +13,12 @@ from edgewise.zoo import pocket
 
 # Short turns: what is checked here is not how quick it is.
 QUICK = ("--starts", "2", "--rounds", "2")
+REORDER = ("--recipe", "reorder", "--calibration", "pocket(split=train, count=10)")
 DATA = ("--data", "pocket(count=250)", "--calibration", "pocket(split=train, count=100)")
 
 
 def test_a_recipe_step_by_step(tmp_path: Path) -> None:
-    arguments = ("optimize", "pocket/small", "--recipe", "prune(ratio=0.2) | quantize", *DATA, *QUICK)
+    arguments = ("optimize", "pocket/nano", "--recipe", "prune(ratio=0.2) | quantize", *DATA, *QUICK)
     done = edgewise(*arguments, "--save", "lab.db", "-o", "small.onnx", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "prune(ratio=0.2) | quantize" in done.stdout
@@ -71,8 +72,8 @@ def test_a_network_without_data_takes_a_recipe_and_says_nothing_of_answers(tmp_p
         (("pocket/small", "--recipe", "prune | magic"), "unknown step 'magic'"),
         (("pocket/small", "--recipe", "prune(ratio=2)"), "a number between 0 and 1"),
         (("pocket/small", "--recipe", "distill(epochs=0)"), "a whole number from 1 to 1000"),
-        (("pocket/small", "--recipe", "reorder", "--data", "/nothere"), "there is no data at /nothere"),
-        (("pocket/small", "--recipe", "reorder", "--data", "pocket(count=50)", "--labels", "/nothere"), "/nothere"),
+        (("pocket/small", *REORDER, "--data", "/nothere"), "there is no data at /nothere"),
+        (("pocket/small", *REORDER, "--data", "pocket(count=50)", "--labels", "/nothere"), "/nothere"),
         (("tiny",), "a search needs labelled images"),
         (("pocket/small", "--without", "magic"), "--without is one of"),
         (("pocket/small", "--max-loss", "-1"), "--max-loss is a number of points"),
@@ -87,7 +88,7 @@ def test_wrong_input_is_told_before_anything_is_made(tmp_path: Path, arguments: 
 
 def test_a_step_that_cannot_be_applied_writes_nothing(tmp_path: Path) -> None:
     arguments = ("--recipe", "quantize | prune(ratio=0.2)", *DATA, *QUICK, "--save", "lab.db")
-    done = edgewise("optimize", "pocket/small", *arguments, cwd=tmp_path)
+    done = edgewise("optimize", "pocket/nano", *arguments, cwd=tmp_path)
     assert done.returncode not in (0, 2), done.stderr
     assert "prune comes before quantize" in done.stdout
     assert not list(tmp_path.glob("*.small.onnx"))

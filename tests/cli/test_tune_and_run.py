@@ -131,7 +131,7 @@ def test_recipes_join_the_race(
     monkeypatch.setattr(tune, "CLOSE_TURNS", 8)
     monkeypatch.setattr("edgewise.study.images.STATISTICS_IMAGES", 200)
     monkeypatch.setattr("edgewise.cli.tune._recipes", lambda *_: ("fuse", "prune(ratio=0.35)", "lowrank(cost=0.01)"))
-    data = ("--data", "pocket(count=300)", "--max-loss", "10")
+    data = ("--data", "pocket(count=300)", "--max-loss", "10", "--starts", "3")
     assert _main(["tune", "pocket/nano", "--optimize", *data, "--on", "ort:cpu:fp32@1", "--save", "lab.db"]) == 0
     out = capsys.readouterr().out
     assert "pocket/nano | fuse" in out

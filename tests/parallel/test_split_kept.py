@@ -16,12 +16,13 @@ from split_networks import ORT
 
 from edgewise.core.errors import EngineFailure, InputError
 from edgewise.core.records import to_json
-from edgewise.core.text import parse_placement
+from edgewise.core.text import parse_placement, parse_target
 from edgewise.core.types import Model, Scenario
 from edgewise.measure.cell import Cell, Session
+from edgewise.parallel.split import executable
 from edgewise.parallel.split.balance import Balance, Way
 from edgewise.parallel.split.executable import Split
-from edgewise.parallel.split.kept import Found, keep, recall
+from edgewise.parallel.split.kept import Found, about, keep, recall
 from edgewise.study.prepare import Limits, cell, find_model
 from edgewise.study.survey import survey
 from networks import Network, whole
@@ -85,7 +86,7 @@ JSON = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
 @given(st.binary(max_size=50) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_no_file_does_harm(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "shares.json"
@@ -120,13 +121,23 @@ def test_what_was_confirmed_is_still_left_when_frames_change() -> None:
 
 
 def _model(tmp_path: Path) -> Model:
-    return Network(3).save(tmp_path / "m.onnx", layers=6)
+    return Network(3).save(tmp_path / "m.onnx", layers=2)
 
 
 def _clock(step_ns: int = STEP_NS) -> Callable[[], int]:
     """Every frame takes as long as every other one, in any way."""
     ticks: Iterator[int] = count(step_ns, step_ns)
     return lambda: next(ticks)
+
+
+def _plant(path: Path, model: Model, way: Way) -> None:
+    keep(path, Found(about([model] * 2, [parse_target(ORT)] * 2, "auto"), way, UNEVEN, STEP_NS))
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that ends before it has tried anything."""
+    monkeypatch.setattr(executable, "_SETTLING_NS", 70 * STEP_NS)
 
 
 def _split(model: Model, path: Path, first: str = ORT, step_ns: int = STEP_NS) -> Split:
@@ -170,29 +181,34 @@ def test_the_next_one_does_not_search_again_unless_it_takes_longer(tmp_path: Pat
 
 
 @pytest.mark.parametrize("way", [UNEVEN, Way("single", part=1)])
-def test_it_begins_with_what_was_found_unless_told_otherwise(tmp_path: Path, way: Way) -> None:
+def test_it_begins_with_what_was_found(tmp_path: Path, way: Way) -> None:
     model, path = _model(tmp_path), tmp_path / "shares.json"
-    _split(model, path).close()
-    keep(path, Found(json.loads(path.read_text())["about"], way, UNEVEN, STEP_NS))
+    _plant(path, model, way)
     split = _split(model, path)
     try:
         assert split.way == way and list(split._loaded) == [way]
         _answers_are_right(split, model)
     finally:
         split.close()
+
+
+@pytest.mark.usefixtures("short")
+def test_unless_it_is_told_to_begin_afresh(tmp_path: Path) -> None:
+    model, path = _model(tmp_path), tmp_path / "shares.json"
+    _plant(path, model, UNEVEN)
     afresh = _split(model, path, f"{ORT}{{shares=afresh}}")
     try:
         assert not _begun(afresh) and afresh.way == EQUAL
     finally:
         afresh.close()
-    # It found something else, and that is what the next one begins with.
+    # It ended in something else, and that is what the next one begins with.
     assert json.loads(path.read_text())["way"] == to_json(EQUAL)
 
 
+@pytest.mark.usefixtures("short")
 def test_a_kept_way_that_cannot_be_loaded_any_more_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, path = _model(tmp_path), tmp_path / "shares.json"
-    _split(model, path).close()
-    keep(path, Found(json.loads(path.read_text())["about"], UNEVEN, UNEVEN, STEP_NS))
+    _plant(path, model, UNEVEN)
     load = Split._load
 
     def refused(self: Split, way: Way) -> Any:
@@ -219,7 +235,7 @@ def test_the_option_is_one_of_two_and_stands_with_the_first_target(tmp_path: Pat
         Split([(model, ())] * 2, parse_placement(f"split({ORT}=0.5, {ORT}{{shares=afresh}}=0.5)"))
 
 
-NULL = "null{latency=2ms}"
+NULL = "null{latency=100us}"
 
 
 def test_cells_of_the_same_split_share_a_file_in_the_cache(tmp_path: Path, tiny_onnx: Path) -> None:
@@ -232,11 +248,11 @@ def test_cells_of_the_same_split_share_a_file_in_the_cache(tmp_path: Path, tiny_
         return made
 
     plain = of(f"split({NULL}, {NULL})")
-    afresh = of(f"split(null{{latency=2ms,shares=afresh}}, {NULL})")
+    afresh = of(f"split(null{{latency=100us,shares=afresh}}, {NULL})")
     assert plain.kept is not None and plain.kept == afresh.kept
     others = [
-        of(f"split({NULL}, null{{latency=3ms}})"),
-        of("split(null@1#0{latency=2ms}, null@1#0{latency=2ms})"),
+        of(f"split({NULL}, null{{latency=300us}})"),
+        of("split(null@1#0{latency=100us}, null@1#0{latency=100us})"),
         of(f"split({NULL}, {NULL})", Scenario(batch=2)),
     ]
     assert len({plain.kept, *(other.kept for other in others)}) == 4

@@ -22,7 +22,7 @@ from ..options import said
 from .balance import Balance, Way, apart, uneven
 from .chains import Axis
 from .crew import Crew, Loaded
-from .kept import Found, keep, recall
+from .kept import Found, about, keep, recall
 from .search import Background, candidates
 from .source import Source, any_batch, forms, source_for
 from .ways import Ways
@@ -98,8 +98,7 @@ class Split:
             self._loaded[self._first] = self._load(self._first)
             return
         afresh, _ = fresh(placement)
-        # Of what was kept only the file's name says what it is for: this is what has to be the same beside.
-        self._about = " ".join((*(model.digest for model in models), *map(str, targets), axis))
+        self._about = about(models, targets, axis)
         if self._kept is not None and not afresh:
             self._found = recall(self._kept, self._about, self._first, self._ways.axes, len(targets))
         self._balance = self._begun()

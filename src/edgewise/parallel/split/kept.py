@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...core.records import from_json, to_json
+from ...core.types import Model, Target
 from .balance import Way
 from .chains import Axis
 
@@ -29,6 +30,11 @@ class Found:
     split: Way
     frame_ns: float
     form: int = _FORM
+
+
+def about(models: Sequence[Model], targets: Sequence[Target], axis: Axis) -> str:
+    """What has to be the same for what was found to hold; that more has to be is the affair of who names the file."""
+    return " ".join((*(model.digest for model in models), *map(str, targets), axis))
 
 
 def recall(path: Path, about: str, first: Way, axes: Sequence[Axis], parts: int) -> Found | None:
