@@ -95,8 +95,11 @@ def tiny_onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(zoo.export("tiny", str(tmp_path_factory.mktemp("models") / "tiny.onnx")))
 
 
-# Files with the longest single tests: begun first, so that no core waits for them at the end.
-_LONGEST = ("test_accuracy.py", "test_hostile.py", "test_engines.py", "test_torch.py", "test_kill.py", "test_pocket.py")
+# The longest files: begun first, so that no core waits for one of them at the end.
+_LONGEST = (
+    *("test_kill.py", "test_optimize_command.py", "test_accuracy.py", "test_conformance_cases.py", "test_bad_input.py"),
+    *("test_placements.py", "test_commands.py", "test_tune_and_run.py", "test_engines.py", "test_stages.py"),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

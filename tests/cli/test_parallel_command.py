@@ -17,7 +17,7 @@ def test_a_stream_is_dealt_where_that_is_faster_and_becomes_a_plan(tiny_onnx: Pa
     plan, store = tmp_path / "best.plan.json", tmp_path / "lab.db"
     done = edgewise(
         *("parallel", str(tiny_onnx), "--over", SLOW, "--over", QUICK, "--use", "throughput", "--starts", "2"),
-        *("--rounds", "3", "-o", str(plan), "--save", str(store), "--json"),
+        *("--rounds", "2", "-o", str(plan), "--save", str(store), "--json"),
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

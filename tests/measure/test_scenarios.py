@@ -209,7 +209,7 @@ def test_a_second_stream_shortens_the_queue(measure: Callable[..., Result]) -> N
 @alone
 def test_overload_is_seen(measure: Callable[..., Result]) -> None:
     """Four times what the engine can do: it never catches up, or its latency grows and grows."""
-    scenario = "server(rate_hz=200, warmup=1, min_s=0, max_s=2, width=0)"
+    scenario = "server(rate_hz=200, warmup=1, min_s=0, max_s=1, width=0)"
     result = measure("null:cpu{latency=20ms,wait=sleep}", scenario)
     if isinstance(result, Failure):
         assert "overload" in result.message
