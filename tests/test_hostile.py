@@ -98,13 +98,14 @@ def _measure(name: str, model: Model, target: str) -> Measurement | Failure | In
     return result
 
 
-@pytest.mark.parametrize("engine", ["ort", "openvino"])
-def test_engines_cost_one_cell_each(inspected: Inspected, engine: str) -> None:
+# A fresh process each: one in so many of the files shows that; below, every file meets every engine. OpenVINO takes
+# longer to start.
+@pytest.mark.parametrize(("engine", "one_in"), [("ort", 8), ("openvino", 20)])
+def test_engines_cost_one_cell_each(inspected: Inspected, engine: str, one_in: int) -> None:
     if engine == "openvino" and find_spec("openvino") is None:
         pytest.skip("openvino is not installed")
     whole = [(name, found) for name, found in inspected.items() if isinstance(found, Model)]
-    # A fresh process each: one in eight of the files shows that; below, every file meets every engine.
-    models = [pair for number, pair in enumerate(whole) if number % 8 == 0 or pair[0].startswith("control_")]
+    models = [pair for number, pair in enumerate(whole) if number % one_in == 0 or pair[0].startswith("control_")]
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda pair: _measure(*pair, f"{engine}:cpu@1"), models))
     tally = Counter(result.error if isinstance(result, Failure) else type(result).__name__ for result in results)

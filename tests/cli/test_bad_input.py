@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,25 +14,16 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from command import edgewise
 from edgewise.cli import _main
 
 QUICK = ["--scenario", "single(warmup=0, max_runs=2, min_s=0)"]
 Save = Callable[..., str]
 
 
-def _edgewise(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "edgewise", *argv],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=os.environ | environment,
-    )
-
-
 def _refused(code: int, *argv: str, says: str = "", hint: str = "") -> str:
     """An error before anything is measured: nothing on stdout, the reason on stderr."""
-    done = _edgewise(*argv)
+    done = edgewise(*argv)
     assert done.returncode == code, done
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
@@ -46,7 +36,7 @@ def _refused(code: int, *argv: str, says: str = "", hint: str = "") -> str:
 
 def _failed(code: int, *argv: str, says: str = "", hint: str = "") -> str:
     """A cell that cannot be measured: a row with the reason, where results are shown."""
-    done = _edgewise("bench", *argv, COLUMNS="1000")
+    done = edgewise("bench", *argv, COLUMNS="1000")
     assert done.returncode == code, done
     assert "Traceback" not in done.stderr + done.stdout
     shown = " ".join(done.stdout.split())
@@ -136,7 +126,7 @@ def test_empty_dimensions(save: Save, shape: tuple[int, ...]) -> None:
 def test_symbolic_sizes_need_a_shape(save: Save) -> None:
     file = save(shape=("n", 3, "height", "width"))
     _failed(2, file, "--on", "ort@1", *QUICK, says="nx3xheightxwidth", hint="--shape x=")
-    done = _edgewise("bench", file, "--on", "ort@1", "--shape", "x=1x3x20x30", *QUICK)
+    done = edgewise("bench", file, "--on", "ort@1", "--shape", "x=1x3x20x30", *QUICK)
     assert done.returncode == 0, done
     assert "ort:cpu:fp32@1" in done.stdout
 
@@ -162,7 +152,7 @@ def test_external_data(save: Save, tmp_path: Path, location: str, says: str) -> 
     _refused(2, "bench", file, "--on", "null", says=says, hint="copy" if says == "missing" else "beside")
     if says == "missing":
         (tmp_path / location).write_bytes(np.ones(8, np.float32).tobytes())
-        done = _edgewise("bench", file, "--on", "ort@1", *QUICK)
+        done = edgewise("bench", file, "--on", "ort@1", *QUICK)
         assert done.returncode == 0, done
 
 
@@ -284,7 +274,7 @@ def test_no_place_for_the_store(tiny_onnx: Path, tmp_path: Path) -> None:
 def test_no_place_for_the_cache(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    done = _edgewise("bench", "tiny", "--on", "null", XDG_CACHE_HOME=str(file))
+    done = edgewise("bench", "tiny", "--on", "null", XDG_CACHE_HOME=str(file))
     assert (done.returncode, done.stdout) == (7, "")
     assert "XDG_CACHE_HOME" in done.stderr
     assert "Traceback" not in done.stderr

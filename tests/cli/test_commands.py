@@ -125,7 +125,6 @@ def test_compare_finds_none_where_there_is_none() -> None:
     assert found["verdict"] == "no difference" or abs(found["speed"] - 1) < 0.005
 
 
-@pytest.mark.alone
 def test_compare_goes_on_when_one_side_fails(tiny_onnx: Path, tmp_path: Path) -> None:
     sides = ["--on", "null{latency=1ms}", "--on", "null{crash=run,at=30}", "--on", "null:npu"]
     done = _edgewise(

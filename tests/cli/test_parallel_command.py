@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from command import edgewise
+
 SLOW, QUICK = (f"null:cpu:fp32@1{{latency={each},wait=sleep}}" for each in ("8ms", "4ms"))
-
-
-def edgewise(*argv: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([sys.executable, "-m", "edgewise", *argv], capture_output=True, text=True, timeout=240)
-    assert "Traceback" not in done.stderr
-    return done
 
 
 @pytest.mark.alone
@@ -23,7 +17,7 @@ def test_a_stream_is_dealt_where_that_is_faster_and_becomes_a_plan(tiny_onnx: Pa
     plan, store = tmp_path / "best.plan.json", tmp_path / "lab.db"
     done = edgewise(
         *("parallel", str(tiny_onnx), "--over", SLOW, "--over", QUICK, "--use", "throughput", "--starts", "2"),
-        *("--rounds", "3", "-o", str(plan), "--save", str(store), "--json"),
+        *("--rounds", "2", "-o", str(plan), "--save", str(store), "--json"),
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from command import edgewise
+
 QUICK = "single(warmup=2, max_runs=40, min_s=0, width=0)"
-
-
-def edgewise(*argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "edgewise", *argv], capture_output=True, text=True, timeout=120)
 
 
 def bench(model: Path, store: Path, *on: str) -> dict[str, Any]:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
+from command import edgewise
 from edgewise.core.profile import Profile
 from edgewise.store.db import Store
 from edgewise.store.kept import Kept
-
-
-def edgewise(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "edgewise", *arguments], capture_output=True, text=True, timeout=120)
 
 
 def test_profile_shows_types_layers_and_the_account(tiny_onnx: Path, tmp_path: Path) -> None:

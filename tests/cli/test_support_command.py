@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-
-def edgewise(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "edgewise", *arguments], capture_output=True, text=True, timeout=120)
+from command import edgewise
 
 
 def test_every_operator_has_a_verdict_and_the_engine_keeps_its_word(tiny_onnx: Path) -> None:

@@ -122,7 +122,6 @@ def test_no_winner_is_no_plan(tiny_onnx: Path, tmp_path: Path, capsys: pytest.Ca
     assert not (tmp_path / "p.json").exists()
 
 
-@pytest.mark.alone
 def test_recipes_join_the_race(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,7 +131,7 @@ def test_recipes_join_the_race(
     monkeypatch.setattr(tune, "CLOSE_TURNS", 8)
     monkeypatch.setattr("edgewise.study.images.STATISTICS_IMAGES", 200)
     monkeypatch.setattr("edgewise.cli.tune._recipes", lambda *_: ("fuse", "prune(ratio=0.35)", "lowrank(cost=0.01)"))
-    data = ("--data", "pocket(count=300)", "--max-loss", "10")
+    data = ("--data", "pocket(count=300)", "--max-loss", "10", "--starts", "3")
     assert _main(["tune", "pocket/nano", "--optimize", *data, "--on", "ort:cpu:fp32@1", "--save", "lab.db"]) == 0
     out = capsys.readouterr().out
     assert "pocket/nano | fuse" in out

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import onnx
 import pytest
 
+from command import edgewise
 from edgewise.core.preprocess import parse_preprocess
 from edgewise.zoo import pocket
 from edgewise.zoo.catalog import CATALOG
-
-
-def edgewise(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "edgewise", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd)
 
 
 def test_every_network_is_listed_with_its_size_and_accuracy() -> None:

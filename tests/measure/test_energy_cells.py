@@ -22,7 +22,8 @@ from edgewise.store.db import Store
 from edgewise.system.energy import Idle, Meter, declared
 from edgewise.system.energy.meter import Source
 
-pytestmark = pytest.mark.alone
+# Those that judge how long something took; the others only need it to have come to an end.
+alone = pytest.mark.alone
 
 MS = 1_000_000
 WATT = 1_000_000
@@ -68,6 +69,7 @@ def nothing(_: Part) -> None:
 QUICK = "single(warmup=3, min_runs=5, min_s=0.3, max_s=0.5, width=0)"
 
 
+@alone
 def test_a_known_power_gives_a_known_energy_per_inference(cell: Callable[..., Cell]) -> None:
     parts: list[Part] = []
     result = measured(run_cell(cell(QUICK), parts.append, meters=(Metered(counter(), idling()),)))
@@ -87,6 +89,7 @@ def test_without_meters_there_is_no_energy(cell: Callable[..., Cell]) -> None:
     assert measured(run_cell(cell(QUICK), nothing)).energies == ()
 
 
+@alone
 def test_a_server_has_its_energy_too(cell: Callable[..., Cell]) -> None:
     scenario = "server(rate_hz=100, warmup=3, min_runs=20, min_s=0.5, max_s=1.2, width=0)"
     result = measured(
@@ -112,6 +115,7 @@ def test_energy_is_stored_with_the_rest(cell: Callable[..., Cell], tmp_path: Pat
     assert found and found[2] == result and measured(found[2]).energies
 
 
+@alone
 def test_a_measurement_lasts_as_long_as_the_meter_needs(cell: Callable[..., Cell]) -> None:
     slow = Metered(counter(update_ns=60 * MS), idling())
     scenario = "single(warmup=1, min_runs=1, min_s=0, max_s=3, width=0.9)"
@@ -182,6 +186,7 @@ def test_interrupted_runs_keep_the_energy_they_had_and_resumed_ones_add_theirs(c
     assert [energy.start for energy in again.energies] == [0, 1]
 
 
+@alone
 def test_idle_power_is_read_of_all_meters_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure_energy, "IDLE_S", 0.3)
     begin = time.perf_counter()

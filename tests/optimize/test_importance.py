@@ -12,7 +12,8 @@ from edgewise.optimize.observe import observer
 from edgewise.optimize.prune.coupling import coupled
 from edgewise.optimize.prune.effects import answered, apart, effects, scaled
 from edgewise.optimize.prune.importance import Group, eliminated, groups
-from edgewise.optimize.prune.statistics import Sums, seen
+from edgewise.optimize.prune.statistics import seen
+from edgewise.optimize.sums import Sums
 
 Array = np.ndarray[Any, Any]
 

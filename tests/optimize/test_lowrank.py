@@ -18,7 +18,7 @@ from edgewise.model.emit import emit
 from edgewise.model.graph import Graph, Node
 from edgewise.model.load import inspect
 from edgewise.optimize.lowrank import by_multiply_adds, choices, factored, gram, kept, lowrank
-from edgewise.optimize.lowrank.gram import gather, patches
+from edgewise.optimize.lowrank.gram import gather, mixed, patches
 from edgewise.optimize.lowrank.gram import gram as gram_of
 from edgewise.optimize.lowrank.layer import Layer, layers, window
 from edgewise.optimize.lowrank.pieces import Choice, alone, forms
@@ -223,6 +223,19 @@ def test_many_layers_are_seen_in_one_run_as_each_by_itself(monkeypatch: pytest.M
     monkeypatch.setattr(gram, "_MOST_BYTES", 1)
     assert [layer.node.name for layer, _ in gather(found, those, observe)] == [layer.node.name for layer in those]
     assert runs[-4:] == [["r1"], ["r2"], ["r3"], ["flat"]]
+
+
+def test_what_is_large_and_hardly_varies_is_seen_to_vary() -> None:
+    found = multiplied(noise(6, 4), "Gemm")
+    samples = (1000 + noise(5000, 6)).astype(np.float32)
+    node, observe = next(layers(found)).node, observer({"x": samples})
+    seen = gram_of(found, node, observe)
+    close(seen[:-1, :-1] - np.outer(seen[-1, :-1], seen[-1, :-1]), np.cov(samples.T.astype(np.float64), ddof=0), 1e-3)
+    assert seen[-1, -1] == 1
+    # Beside itself, what another graph reads is what this one does.
+    both, own = mixed(found, found, node, observe)
+    close(both, seen, 1e-6)
+    close(own, seen, 1e-6)
 
 
 def test_a_layer_too_wide_to_look_into_is_judged_by_its_outputs(monkeypatch: pytest.MonkeyPatch) -> None:

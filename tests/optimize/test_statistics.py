@@ -13,7 +13,8 @@ from edgewise.core.types import Tensor
 from edgewise.model.graph import Graph, Node
 from edgewise.optimize.observe import observer
 from edgewise.optimize.prune.linear import Linear, linear, patches, rewritten, rows
-from edgewise.optimize.prune.statistics import Sums, per_sample, places, seen
+from edgewise.optimize.prune.statistics import per_sample, places, seen
+from edgewise.optimize.sums import Sums
 
 Array = np.ndarray[Any, Any]
 

@@ -16,6 +16,7 @@ import onnx
 import pytest
 from PIL import Image
 
+from command import edgewise
 from edgewise.core.evaluation import Evaluation
 from edgewise.store.db import Store
 from edgewise.store.evaluations import Evaluations
@@ -31,10 +32,6 @@ CIFAR_TOP1 = {
     "resnet18": 77.64,
 }
 needs_cifar = pytest.mark.skipif(not CIFAR_DATA.exists(), reason="the CIFAR-100 models and images are not here")
-
-
-def edgewise(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "edgewise", *arguments], capture_output=True, text=True)
 
 
 def asked(*arguments: str) -> list[dict[str, Any]]:
@@ -275,7 +272,7 @@ def test_real_models_are_as_good_as_they_were(tmp_path: Path) -> None:
 @needs_cifar
 def test_int8_is_calibrated_on_images_left_out(tmp_path: Path) -> None:
     model = str(CIFAR_MODELS / "resnet8.onnx")
-    how = ("--data", str(CIFAR_DATA), "--preprocess", "cifar100", "--limit", "1000")
+    how = ("--data", str(CIFAR_DATA), "--preprocess", "cifar100", "--limit", "500")
     plain, quantized = asked(model, *how, "--on", "ort:cpu", "--on", "ort:cpu:int8")
     assert plain["data"] == "test.npz, without 128 for calibration"
     assert abs(quantized["difference"]) < 0.03
@@ -302,7 +299,7 @@ def test_an_interrupted_one_goes_on_where_it_stopped(tmp_path: Path) -> None:
     store = tmp_path / "lab.db"
     arguments = [
         *(str(CIFAR_MODELS / "resnet8.onnx"), "--data", str(CIFAR_DATA), "--preprocess", "cifar100"),
-        *("--on", "ort:cpu@1", "--limit", "4000", "--save", str(store)),
+        *("--on", "ort:cpu@1", "--limit", "2000", "--save", str(store)),
     ]
     running = subprocess.Popen([sys.executable, "-m", "edgewise", "accuracy", *arguments], stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
@@ -311,13 +308,13 @@ def test_an_interrupted_one_goes_on_where_it_stopped(tmp_path: Path) -> None:
     os.kill(running.pid, signal.SIGKILL)
     running.communicate()
     before = _answered(store)
-    assert 200 <= before < 4000
+    assert 200 <= before < 2000
     (row,) = asked(*arguments, "--resume")
-    assert row["images"] == 4000
+    assert row["images"] == 2000
     with Store(store) as opened:
         ((_, _, status, record),) = Evaluations(opened).all()
     assert isinstance(record, Evaluation)
-    assert status == "complete" and record.answered == 4000
+    assert status == "complete" and record.answered == 2000
     # What was answered first is the same as what one uninterrupted run answers.
     (whole,) = asked(*arguments[:-2], "--save", str(tmp_path / "other.db"))
     assert whole["top1"] == row["top1"]

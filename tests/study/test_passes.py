@@ -41,8 +41,8 @@ def samples(path: Path, count: int) -> str:
     return str(file)
 
 
-def small() -> dict[str, object]:
-    model = inspect(pocket.path("pocket/small"))
+def small(name: str = "pocket/small") -> dict[str, object]:
+    model = inspect(pocket.path(name))
     return to_json(fixed(model, shapes(model, 1, {})))
 
 
@@ -100,8 +100,8 @@ def test_prune_by_cost_needs_something_to_look_at(tmp_path: Path) -> None:
 def test_a_pruned_network_learns_to_answer_as_before(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="distill needs torch")
     data = samples(tmp_path, 128)
-    pruned = apply_file(small(), "prune", {"ratio": 0.2}, str(tmp_path / "pruned.onnx"), True)
-    whole = inspect(pocket.path("pocket/small"))
+    pruned = apply_file(small("pocket/nano"), "prune", {"ratio": 0.2}, str(tmp_path / "pruned.onnx"), True)
+    whole = inspect(pocket.path("pocket/nano"))
     learned = distill_file(
         to_json(pruned), to_json(whole), data, str(tmp_path / "learned.onnx"), True, epochs=5, rate=1e-3
     )
@@ -114,7 +114,7 @@ def _alike(path: str, data: str) -> float:
 
     ((name, images),) = np.load(data).items()
     answers = []
-    for each in (pocket.path("pocket/small"), path):
+    for each in (pocket.path("pocket/nano"), path):
         session = onnxruntime.InferenceSession(each, providers=["CPUExecutionProvider"])
         answers.append(session.run(None, {name: images})[0])
     return float((answers[0].argmax(1) == answers[1].argmax(1)).mean())

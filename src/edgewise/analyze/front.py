@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..core.chart import Axis, Chart, Series
-from ..core.front import AS_IT_IS, Front, Point
+from ..core.front import AS_IT_IS, SAME, Front, Point
 from ..core.text import parse_recipe
 from ..core.types import Column, Finding, Recipe, Scalar, Section
 from .evidence import Evidence, absent
@@ -30,8 +30,6 @@ COLUMNS = (
     Column("off", "error", 6),
     Column("verdict"),
 )
-# A step that changes less than this brings nothing.
-_SAME = 0.02
 _MOST_LAYERS = 40
 
 
@@ -77,7 +75,7 @@ def _verdict(front: Front, point: Point, kept: bool) -> str:
     if point.reason:
         return "not made"
     if point.recipe == front.chosen:
-        return "written"
+        return "written" if point.recipe != AS_IT_IS or front.max_loss is None else "best here"
     if front.max_loss is not None and not front.allowed(point):
         return "loses too much" if point.decided else "not known"
     return "on the front" if kept else ""
@@ -104,12 +102,20 @@ def _findings(front: Front) -> Iterator[Finding]:
         yield Finding("optimized", "note", about, values)
         yield from _steps(about, chosen, points)
     elif front.max_loss is not None:
-        yield Finding("not_optimized", "caution", about, (("max_loss", front.max_loss), ("tried", len(points))))
+        yield _nothing(front, about)
     for point in front.points:
         if point.reason:
             yield Finding("recipe_refused", "note", f"{front.label} | {point.recipe}", (("reason", point.reason),))
     if front.note:
         yield Finding("search_ended", "caution", about, (("reason", front.note),))
+
+
+def _nothing(front: Front, about: str) -> Finding:
+    """Why a search ends with the model as it is, or without any."""
+    tried = sum(point.recipe != AS_IT_IS for point in front.points)
+    if front.chosen == AS_IT_IS and not any(map(front.gains, front.points)):
+        return Finding("nothing_gains", "note", about, (("tried", tried),))
+    return Finding("not_optimized", "caution", about, (("max_loss", front.max_loss), ("tried", tried)))
 
 
 def _steps(about: str, chosen: Point, points: dict[str, Point]) -> Iterator[Finding]:
@@ -128,7 +134,7 @@ def _steps(about: str, chosen: Point, points: dict[str, Point]) -> Iterator[Find
             ("weights", smaller),
             ("loss", point.loss - before.loss if point.decided else None),
         )
-        if quicker > 1 - _SAME and (smaller is None or smaller > 1 - _SAME):
+        if quicker > 1 - SAME and (smaller is None or smaller > 1 - SAME):
             yield Finding("step_brought_nothing", "note", f"{about}, step {count}", values)
         else:
             yield Finding("step_brought", "note", f"{about}, step {count}", values)

@@ -19,7 +19,9 @@ def run(
     max_latency: Annotated[str | None, "half of the runs take at most this, such as 10ms"] = None,
     max_weights: Annotated[str | None, "the weights take at most this, such as 4MB"] = None,
     on: Annotated[str | None, "the target it is for (default: ONNX Runtime on one core)"] = None,
-    output: Annotated[str | None, "the model to write (default: MODEL.small.onnx)"] = None,
+    output: Annotated[
+        str | None, "the model to write, as it is where nothing helps (default: MODEL.small.onnx, where something does)"
+    ] = None,
     calibration: Annotated[str | None, "other images, or an .npz of inputs, to look at the network with"] = None,
     labels: Annotated[str | None, "class names in the order of the model's outputs, one per line"] = None,
     preprocess: Annotated[str | None, "how an image becomes the input, such as 'imagenet(crop=224)'"] = None,
@@ -37,11 +39,13 @@ def run(
 
     With a recipe: what it makes of the model, and what each of its steps brings. Without: a search for the quickest
     that loses no more than allowed, by images that decisions rest on; what is reported was measured on the others.
+    Where nothing is quicker or smaller than the model as it is, it says so.
     Every point is kept: an interrupted search goes on where it was. Docs: docs/guides/optimize.md.
     """
     from ..analyze import front as analysis
     from ..analyze.evidence import Evidence
     from ..core.errors import CheckFailed, InputError
+    from ..core.front import AS_IT_IS
     from ..core.records import dumps
     from ..core.text import parse_duration, parse_target
     from ..core.types import Scenario
@@ -91,22 +95,29 @@ def run(
             return 130
         progress.done()
     path = output or f"{found.label.replace('/', '-').replace(':', '-').removesuffix('.onnx')}.small.onnx"
-    written = _write(made.model.path, path) if made.model is not None else None
+    # A search that ends with what it began with has nothing to write, unless a file of that name is waited for.
+    unchanged = steps is None and made.front.chosen == AS_IT_IS
+    written = None
+    if made.model is not None and (output is not None or not unchanged):
+        written = _write(made.model.path, path)
     section = analysis.run(Evidence(machines={wanted.machine.id: wanted.machine}, fronts=(made.front,)))
+    code = CheckFailed.exit_code if made.model is None else 0
     if json_:
         print(dumps({"machine": wanted.machine, "front": made.front, "section": section, "path": written}))
-        return 0 if written else CheckFailed.exit_code
+        return code
     out = terminal.console(sys.stdout)
     out.print(f"{found.label} on {wanted.machine.label}\n", markup=False)
     terminal.draw(section, out, keep=("recipe", "verdict"))
     out.print()
-    if written:
+    if unchanged:
+        out.print(f"Wrote {path}, the model as it is" if written else "Nothing was written", markup=False)
+    elif written:
         again = f"edgewise tune {shlex.quote(path)}"
         out.print(f"Wrote {path}; find the best way to run it: {again}", markup=False)
     else:
         out.print("Nothing was written: no point does what was asked", markup=False)
     out.print(f"Saved in {store_path}", markup=False, style="dim")
-    return 0 if written else CheckFailed.exit_code
+    return code
 
 
 def _space(without: tuple[str, ...]) -> Any:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from .stats import Discordance
 
 AS_IT_IS = "none"
+# What is quicker or smaller by less than this is the same.
+SAME = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,8 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """Every point there is. `chosen` is the recipe asked for, or the quickest that loses no more than allowed."""
+    """Every point there is. `chosen` is the recipe asked for, or the quickest that loses no more than allowed; where
+    nothing gains, that is the model as it is."""
 
     subject: str
     label: str
@@ -108,9 +111,26 @@ class Front:
         return self.max_p50_ns is None or (point.p50_ns is not None and point.p50_ns <= self.max_p50_ns)
 
     @property
+    def as_it_is(self) -> Point | None:
+        return next((point for point in self.points if point.recipe == AS_IT_IS), None)
+
+    def gains(self, point: Point) -> bool:
+        """Whether a recipe makes the model quicker, beyond chance; or smaller, and not slower."""
+        before = self.as_it_is
+        if before is None or point.ratio is None or point.recipe == AS_IT_IS:
+            return False
+        low, estimate, high = point.ratio
+        smaller = _weight(point) < _weight(before) * (1 - SAME)
+        return (high < 1 and estimate < 1 - SAME) or (smaller and low <= 1)
+
+    @property
     def best(self) -> Point | None:
-        """The quickest of those allowed; of those that cannot be told apart from it, the smallest."""
+        """The quickest of those allowed; of those that cannot be told apart from it, the smallest. What gains nothing
+        is none of them where the model as it is does all that was asked."""
         fitting = [point for point in self.points if self.allowed(point)]
+        before = self.as_it_is
+        if before in fitting:
+            fitting = [point for point in fitting if point is before or self.gains(point)]
         quickest = min(fitting, key=_estimate, default=None)
         if quickest is None or quickest.ratio is None:
             return None

@@ -46,6 +46,7 @@ class Bench:
         cores: list[int],
         reference: str | None,
         parts: Sequence[Any] = (),
+        kept: str | None = None,
         plan: Mapping[str, Any] | None = None,
         pictures: Mapping[str, Any] | None = None,
     ) -> Any:
@@ -63,7 +64,7 @@ class Bench:
             shapes = {t.name: tuple(d for d in t.shape or () if isinstance(d, int)) for t in subject.inputs}
             self._feeds: Feeds = feeds.feeds(subject, shapes, load.seed, load.input)
             shared = [(from_json(Model, each), tuple(own)) for each, own in parts]
-            make: Callable[[int], Executable] = partial(_built, subject, place, shared)
+            make: Callable[[int], Executable] = partial(_built, subject, place, shared, kept)
         else:
             from .pictures import Pictures, decoded
 
@@ -289,10 +290,12 @@ class Bench:
         return to_json(self._surroundings.end(Round(0, False, started, elapsed, ())))
 
 
-def _built(subject: Model, place: Placement, shared: Sequence[tuple[Model, tuple[int, ...]]], _: int) -> Executable:
+def _built(
+    subject: Model, place: Placement, shared: Sequence[tuple[Model, tuple[int, ...]]], kept: str | None, _: int
+) -> Executable:
     from ..parallel.build import build
 
-    return build(subject, place, shared)
+    return build(subject, place, shared, kept)
 
 
 def _shown(plan: Mapping[str, Any], images: Sequence[Any], batch: int, of: int, number: int) -> Executable:

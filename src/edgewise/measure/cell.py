@@ -43,8 +43,9 @@ SaveRound = Callable[[Round], None]
 class Cell:
     """A task ready to run: the prepared model (sizes fixed), the cores to sit on, the reference to agree with.
 
-    `parts`, where several targets share the work: the model as each of them loads it, and the cores it sits on.
-    `plan`, where one of several models is chosen for each image: it is run on `pictures`.
+    `parts`, where several targets share the work: the model as each of them loads it, and the cores it sits on. `kept`
+    is a file for what they find out about sharing it. `plan`, where one of several models is chosen for each image: it
+    is run on `pictures`.
     """
 
     task: Task
@@ -58,6 +59,7 @@ class Cell:
     memory_bytes: int | None = None
     timeout_s: float = 120.0
     parts: tuple[tuple[Model, tuple[int, ...]], ...] = ()
+    kept: str | None = None
     plan: Ready | None = None
     pictures: Pictures | None = None
 
@@ -92,6 +94,7 @@ class Session:
             cores=list(self.cell.cores),
             reference=self.cell.reference,
             parts=to_json(self.cell.parts),
+            kept=self.cell.kept,
             plan=to_json(self.cell.plan),
             pictures=to_json(self.cell.pictures),
         )

@@ -1,15 +1,29 @@
-"""A piece of a model on a target, in the process that will run it."""
+"""Pieces of a model: the folder they lie in until all are loaded, and each on its target, in the process it runs in."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from .. import engines
 from ..core import registry
 from ..core.protocols import Executable
 from ..core.types import Model, Target
+
+
+@contextmanager
+def pieces_of(executable: Executable) -> Iterator[Path]:
+    """A folder for what is cut. It is gone when all is loaded, since a process that is ended from outside could not
+    remove it any more; and what was opened of `executable` is closed if that fails."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="edgewise-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+    except BaseException:
+        executable.close()
+        raise
 
 
 def settle(target: Target) -> None:

@@ -20,6 +20,7 @@ _MARKS = {"note": ("•", "cyan"), "caution": ("!", "yellow"), "problem": ("✗"
 _VERDICTS = (
     *("certified", "refuted", "undecided"),
     *("knee", "no_gain", "still_growing", "out_of_memory", "out_of_time", "size_exponent"),
+    *("step_brought", "step_brought_nothing"),
 )
 _LEVELS = ("problem", "caution", "note")
 _HEADLINES = (

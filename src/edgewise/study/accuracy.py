@@ -15,7 +15,7 @@ from ..measure.accuracy import Exam, evaluate
 from ..measure.cell import Cell
 from ..store.db import Store
 from ..store.evaluations import Evaluations
-from .images import Question, exam, held_out_calibration, other_calibration, own_calibration, sizes
+from .images import Question, asked_about, exam, held_out_calibration, other_calibration, own_calibration, sizes
 from .prepare import Limits, cell, complete
 from .survey import EngineFacts
 
@@ -79,6 +79,8 @@ def exams(
 ) -> list[tuple[Exam, Limits]]:
     """The images for each model, and its limits with what int8 is calibrated on: images given, the model's own, or some
     held out. Where one model needs those, they are held out for all, so that every answer has its pair."""
+    for model in models:
+        asked_about(model, question)
     derives = {
         model.digest: model.precision != "int8" and any(t.precision == "int8" for t in targets[model.digest])
         for model in models

@@ -49,11 +49,7 @@ class Question:
 
 def exam(model: Model, question: Question, *, hold_out: bool) -> tuple[Exam, tuple[int, ...]]:
     """The images to ask `model` about, and those left out for calibration: none unless `hold_out`."""
-    _refuse_other_than_images(model)
-    named = question.data or model.data
-    if named is None:
-        raise InputError(f"{model.label} does not say which data it is for", "--data FOLDER, LIST.csv or ARRAYS.npz")
-    preprocess = _preprocess(model, question.preprocess)
+    named, preprocess = asked_about(model, question)
     path = place_of(named)
     dataset = data.open_dataset(path, question.labels)
     order = shuffled(len(dataset.labels), question.seed)
@@ -63,14 +59,23 @@ def exam(model: Model, question: Question, *, hold_out: bool) -> tuple[Exam, tup
             f"{named} has {len(order)} images, too few to calibrate int8 on some and ask about others",
             "--calibration DATA",
         )
-    if question.limit is not None and question.limit < 1:
-        raise InputError(f"--limit is at least 1, found {question.limit}")
     begin = held + question.skip
     chosen = tuple(sorted(order[begin:] if question.limit is None else order[begin : begin + question.limit]))
     label = named if built_in.parse(named) else dataset.label
     label += f", without {held} for calibration" if held else ""
     own = digest(dataset.digest, chosen)
     return Exam(path, question.labels, preprocess, chosen, own, dataset.classes, label), tuple(order[:held])
+
+
+def asked_about(model: Model, question: Question) -> tuple[str, str]:
+    """Which data, and how an image of it becomes the input; what cannot be asked is refused before anything is made."""
+    _refuse_other_than_images(model)
+    named = question.data or model.data
+    if named is None:
+        raise InputError(f"{model.label} does not say which data it is for", "--data FOLDER, LIST.csv or ARRAYS.npz")
+    if question.limit is not None and question.limit < 1:
+        raise InputError(f"--limit is at least 1, found {question.limit}")
+    return named, _preprocess(model, question.preprocess)
 
 
 def labelled(question: Question) -> bool:

@@ -163,7 +163,8 @@ class _Optimize:
             return ""
 
     def _certified(self) -> str | None:
-        """The best point by the images that decisions rest on, if the others confirm what it loses; else the next."""
+        """The best point by the images that decisions rest on, if the others confirm what it loses; else the next. The
+        model as it is, where that does all that was asked and nothing else is better."""
         left = self._front()
         for _ in range(_LOOKS):
             best = left.best
@@ -173,7 +174,8 @@ class _Optimize:
             if self._asked.max_loss is None or (answered and answered.interval[1] <= self._asked.max_loss):
                 return best.recipe
             left = replace(left, points=tuple(point for point in left.points if point.recipe != best.recipe))
-        return None
+        before = left.as_it_is
+        return AS_IT_IS if before is not None and left.allowed(before) else None
 
     def _front(self) -> Front:
         asked, deciding = self._asked, self._deciding
@@ -336,8 +338,6 @@ def _prefixes(recipe: Recipe) -> Iterator[Recipe]:
     """The recipe as far as each of its steps: what each of them brings is a matter of the one before."""
     for count in range(1, len(recipe.steps) + 1):
         yield Recipe(recipe.steps[:count])
-    if not recipe.steps:
-        yield recipe
 
 
 def _silent(what: str) -> None:

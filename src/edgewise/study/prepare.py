@@ -274,11 +274,26 @@ def cell_unless(
             memory_bytes=limits.memory_bytes,
             timeout_s=limits.timeout_s,
             parts=() if placement.kind == "single" else tuple(zip(loaded, cores, strict=True)),
+            kept=_kept(task, loaded, cores, versions, machine) if placement.kind == "split" else None,
         )
     except StoreError:
         raise
     except EdgewiseError as error:
         return Failure.of(error, Task(model.digest, placement, scenario), machine.id, "prepare", model.label)
+
+
+def _kept(
+    task: Task, models: Sequence[Model], cores: Sequence[tuple[int, ...]], versions: Versions, machine: Machine
+) -> str:
+    """Where a split keeps the shares it found: after everything they depend on, competitors included."""
+    # With the option or without, they are the same shares.
+    targets = [
+        replace(target, options=tuple(pair for pair in target.options if pair[0] != "shares"))
+        for target in task.placement.targets
+    ]
+    of = [(model.digest, model.inputs) for model in models]
+    key = repr((of, [*map(str, targets)], cores, versions, machine.id, str(task.scenario.contention)))
+    return str(home.used(home.cache() / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}-shares.json"))
 
 
 def _nothing(task: Task, versions: Versions, inputs: str) -> None:

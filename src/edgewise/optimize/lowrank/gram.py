@@ -10,6 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from ...core.errors import InputError
 from ...model.graph import Array, Graph, Node
 from ..observe import Observe
+from ..sums import Sums
 from .layer import Layer, Window, window
 
 # Some of each sample, rather than all of few: places of one image resemble each other.
@@ -24,10 +25,10 @@ _MOST_BYTES = 1 << 30
 def gram(graph: Graph, node: Node, observe: Observe, most_patches: int = MOST_PATCHES) -> Array:
     """The mean of x xᵀ, x being what one output of the layer reads (a patch, in the order of the weights: channel, then
     kernel) and a last 1: the last row has the means. Of the first samples, until there are `most_patches`."""
-    total = _Mean(node)
+    total = _Means(node)
     for rows in _patches(graph, node, observe, most_patches):
-        total.add(rows, rows)
-    return total.found()
+        total.add(rows)
+    return total.own()
 
 
 def gather(
@@ -37,18 +38,17 @@ def gather(
     that of the products with its weights, which its outputs are but for the bias."""
     for group in _groups(layers):
         readers = [_Reader(graph, layer.node, most_patches) for layer in group]
-        totals = [_Mean(layer.node) for layer in group]
+        totals = [_Means(layer.node) for layer in group]
         for values in observe(graph, list(dict.fromkeys(layer.node.inputs[0] for layer in group))):
             for layer, reader, total in zip(group, readers, totals, strict=True):
                 if reader.left > 0:
                     rows = reader.rows(values)
-                    rows = _one(rows[:, :-1] @ layer.matrix.T) if wide(layer) else rows
-                    total.add(rows, rows)
+                    total.add(rows @ layer.matrix.T if wide(layer) else rows)
             if not any(reader.left > 0 for reader in readers):
                 break
         for layer in group:
             # Given away one by one: they are large.
-            yield layer, totals.pop(0).found()
+            yield layer, totals.pop(0).own()
 
 
 def mixed(
@@ -56,12 +56,11 @@ def mixed(
 ) -> tuple[Array, Array]:
     """The mean of z xᵀ, x being what the layer reads in `graph` and z what it reads in `other` at the same place of the
     same sample; and that of x xᵀ."""
-    both, one = _Mean(node), _Mean(node)
+    total = _Means(node)
     theirs, ours = (_patches(each, node, observe, most_patches) for each in (other, graph))
     for z, x in zip(theirs, ours, strict=True):
-        both.add(z, x)
-        one.add(x, x)
-    return both.found(), one.found()
+        total.add(x, z)
+    return total.crossed(), total.own()
 
 
 def wide(layer: Layer) -> bool:
@@ -106,7 +105,7 @@ def _groups(layers: Sequence[Layer]) -> Iterator[list[Layer]]:
 
 
 class _Reader:
-    """What a layer reads, batch by batch, with a last 1; the same places of the same samples each time."""
+    """What a layer reads, batch by batch; the same places of the same samples each time."""
 
     def __init__(self, graph: Graph, node: Node, most: int) -> None:
         self._name = node.inputs[0]
@@ -123,7 +122,7 @@ class _Reader:
             rows = given[_chosen(*given.shape[:2], self._chance)]
         rows = rows[: self.left]
         self.left -= len(rows)
-        return _one(rows)
+        return rows
 
 
 def _patches(graph: Graph, node: Node, observe: Observe, most: int) -> Iterator[Array]:
@@ -134,28 +133,31 @@ def _patches(graph: Graph, node: Node, observe: Observe, most: int) -> Iterator[
             return
 
 
-def _one(rows: Array) -> Array:
-    return np.concatenate([rows, np.ones((len(rows), 1), rows.dtype)], axis=1)
-
-
-class _Mean:
-    """Of products of rows: a batch in single precision, the sum of many in double."""
+class _Means:
+    """Of products of what a layer reads with itself, and with what another reads; both with a last 1."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._total: Array | None = None
-        self._count = 0
+        self._sums: Sums | None = None
 
-    def add(self, left: Array, right: Array) -> None:
-        product = left.T @ right
-        self._total = (
-            product.astype(np.float64) if self._total is None else np.add(self._total, product, out=self._total)
-        )
-        self._count += len(right)
+    def add(self, rows: Array, others: Array | None = None) -> None:
+        if self._sums is None:
+            self._sums = Sums(rows.shape[1], 0 if others is None else others.shape[1])
+        self._sums.add(rows, others)
 
-    def found(self) -> Array:
-        if self._total is None:
+    def own(self) -> Array:
+        return self._mean(self._seen.gram)
+
+    def crossed(self) -> Array:
+        return self._mean(np.concatenate([self._seen.cross, self._seen.gram[-1:]]))
+
+    @property
+    def _seen(self) -> Sums:
+        if self._sums is None:
             raise InputError(f"there are no samples to see {self._node.name!r} at work on")
-        if not np.isfinite(self._total).all():
+        return self._sums
+
+    def _mean(self, total: Array) -> Array:
+        if not np.isfinite(total).all():
             raise InputError(f"what {self._node.name!r} reads on these samples is not finite")
-        return np.asarray(self._total / self._count)
+        return np.asarray(total / self._seen.count)

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...model.graph import Array, Graph
+from ..sums import Sums
 from .coupling import Coupled
 from .linear import Linear, linear
-from .statistics import Sums, held
+from .statistics import held
 
 # Of the mean of the features' variances: what is added to each, for what the samples did not show.
 RIDGE = 1e-2

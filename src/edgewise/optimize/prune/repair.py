@@ -14,9 +14,10 @@ import numpy as np
 
 from ...model.graph import Array, Graph, Node
 from ..observe import Observe
+from ..sums import Sums
 from .coupling import Coupled
 from .linear import Linear, linear, patches, rewritten, rows
-from .statistics import ROWS, Sums, held, per_sample, places
+from .statistics import ROWS, held, per_sample, places
 from .walk import Walk, fed
 
 # Of the mean of the features' variances: how strongly weights are held where they were. A few thousand images are few

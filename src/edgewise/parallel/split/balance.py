@@ -127,6 +127,11 @@ def nearby(wanted: Sequence[float]) -> list[tuple[float, ...]]:
     return [(ratio, 1 - ratio) for ratio in sorted(_RATIOS, key=lambda ratio: abs(ratio - first))[:3]]
 
 
+def apart(one_ns: float, other_ns: float) -> bool:
+    """Whether it is something else than chance that makes one of them longer."""
+    return max(one_ns, other_ns) > min(one_ns, other_ns) * (1 + _CHANGED)
+
+
 @dataclass
 class _Seen:
     """A way's latest frames; `again_ns` is when it may be tried again after it lost."""
@@ -156,10 +161,15 @@ class _Seen:
 
 class Balance:
     """Which way the next frame is divided. A way is tried for a few frames, and stays if it is quicker; one that is
-    not gets its next try later and later, as long as nothing changes."""
+    not gets its next try later and later, as long as nothing changes.
 
-    def __init__(self, first: Way) -> None:
+    `known_ns` is what a frame took in the first way when nothing better was found: where it still does, there is
+    nothing to look for until something changes.
+    """
+
+    def __init__(self, first: Way, known_ns: float | None = None) -> None:
         self.current = first
+        self._known_ns = known_ns
         self.trial: Way | None = None
         self.changes = 0
         self._seen: dict[Way, _Seen] = {first: _Seen()}
@@ -196,6 +206,10 @@ class Balance:
         if self.calm and self._judged_ns is not None and now_ns - self._judged_ns < rest_ns:
             return False
         mean = self.mean_ns()
+        if self._confirmed(mean):
+            self.settled = self.calm = True
+            self._judged_ns, self._baseline_ns, self._baseline_uneven = now_ns, mean, uneven
+            return False
         self._apart = self._apart + 1 if self._changed(mean, uneven) else 0
         if self._apart >= _LOOKS:
             self._apart, self._rest_ns = 0, min(_LONGEST_REST_NS, 2 * self._rest_ns)
@@ -209,14 +223,23 @@ class Balance:
         self._judged_ns, self._baseline_ns, self._baseline_uneven = now_ns, mean, uneven
         return True
 
+    def _confirmed(self, mean_ns: float) -> bool:
+        """Asked once, of the way it began with."""
+        known_ns, self._known_ns = self._known_ns, None
+        return known_ns is not None and not apart(mean_ns, known_ns)
+
     def _changed(self, mean_ns: float, uneven: float) -> bool:
         if not self._baseline_ns:
             return False
-        apart = max(mean_ns, self._baseline_ns) / min(mean_ns, self._baseline_ns)
-        return apart > 1 + _CHANGED or abs(uneven - self._baseline_uneven) > _UNEVEN
+        return apart(mean_ns, self._baseline_ns) or abs(uneven - self._baseline_uneven) > _UNEVEN
 
     def mean_ns(self) -> float:
         return self._seen[self.current].mean_ns()
+
+    @property
+    def judged(self) -> bool:
+        """Whether the current way has been seen long enough to say what it takes."""
+        return self._seen[self.current].tells(_TRIAL)
 
     def choose(self, expected_ns: Mapping[Way, float], now_ns: int) -> Way | None:
         """Of ways with what they are expected to take, the one to try. One on a single part is tried in any case: it is

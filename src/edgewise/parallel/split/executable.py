@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, cast, get_args
 
@@ -18,17 +19,19 @@ from ...model import feeds as noise
 from ...model.graph import graph
 from ..opening import settle
 from ..options import said
-from .balance import Balance, Way, uneven
+from .balance import Balance, Way, apart, uneven
 from .chains import Axis
 from .crew import Crew, Loaded
+from .kept import Found, about, keep, recall
 from .search import Background, candidates
 from .source import Source, any_batch, forms, source_for
 from .ways import Ways
 
 T = TypeVar("T")
 _TIMEOUT_S = 120.0
-# The option of the first target that says how to cut.
+# The options of the first target that say how to cut, and whether to begin with what an earlier run found.
 _OPTION = "split"
+_SHARES, _KNOWN = "shares", ("kept", "afresh")
 # Ways of cutting that are kept loaded: each has all weights once more.
 _KEPT = 3
 # Frames whose steps are looked at together.
@@ -41,7 +44,8 @@ _ASK_NS = 50_000_000
 
 class Split:
     """With shares, it is cut by those and stays so. Without, it begins with equal ones, and goes on by what the parts
-    were measured to need; where one target alone is quicker than all of them, that one runs."""
+    were measured to need; where one target alone is quicker than all of them, that one runs. What it ends in is kept in
+    the file `kept`, and the next one begins with it."""
 
     def __init__(
         self,
@@ -49,8 +53,12 @@ class Split:
         placement: Placement,
         timeout_s: float = _TIMEOUT_S,
         now: Callable[[], int] = time.perf_counter_ns,
+        kept: str | None = None,
     ) -> None:
         self._now = now
+        self._kept = Path(kept) if kept else None
+        # What was found by an earlier run, or is kept of this one.
+        self._found: Found | None = None
         self._crew: Crew | None = None
         self._balance: Balance | None = None
         self._loaded: dict[Way, Loaded] = {}
@@ -61,6 +69,7 @@ class Split:
         self._looking: Background[dict[Way, float]] | None = None
         self._loading: Background[Loaded] | None = None
         self._gave_up: str | None = None
+        self._began = False
         try:
             self._open([model for model, _ in parts], [cores for _, cores in parts], placement, timeout_s)
         except BaseException:
@@ -85,10 +94,44 @@ class Split:
             self._ways, self._first = _prepared(models, targets, axis, shares, Path(folder))
         self._split = self._first
         self._crew = Crew(models, targets, cores, timeout_s)
+        if any(share is not None for share in given):
+            self._loaded[self._first] = self._load(self._first)
+            return
+        afresh, _ = fresh(placement)
+        self._about = about(models, targets, axis)
+        if self._kept is not None and not afresh:
+            self._found = recall(self._kept, self._about, self._first, self._ways.axes, len(targets))
+        self._balance = self._begun()
+        self._settle(models[0])
+        self._keep()
+
+    def _begun(self) -> Balance:
+        """With what an earlier run found, where there is such and it can still be loaded."""
+        if self._found is not None:
+            try:
+                self._loaded[self._found.way] = self._load(self._found.way)
+            except EdgewiseError:
+                self._found = None
+            else:
+                self._split, self._began = self._found.split, True
+                return Balance(self._found.way, self._found.frame_ns)
         self._loaded[self._first] = self._load(self._first)
-        if all(share is None for share in given):
-            self._balance = Balance(self._first)
-            self._settle(models[0])
+        return Balance(self._first)
+
+    def _keep(self) -> None:
+        """What there is now, unless it is what was kept before."""
+        balance = self._balance
+        if self._kept is None or balance is None or self._gave_up is not None or not balance.judged:
+            return
+        found = Found(self._about, balance.current, self._split, balance.mean_ns())
+        known = self._found
+        if (
+            known is None
+            or (found.way, found.split) != (known.way, known.split)
+            or apart(found.frame_ns, known.frame_ns)
+        ):
+            self._found = found
+            keep(self._kept, found)
 
     def _settle(self, model: Model) -> None:
         """Frames of noise until there is nothing left to try, or it has taken long enough: whoever asked for a split
@@ -172,6 +215,7 @@ class Split:
         self._looking = None
         way = balance.choose(expected_ns, now_ns)
         if way is None:
+            self._keep()
             return
         if way in self._loaded:
             balance.begin(way)
@@ -201,6 +245,8 @@ class Split:
         """As frames are divided now."""
         notes = self._loaded[self.way].divided.notes
         if self._balance is not None:
+            if self._began:
+                notes = (*notes, "began with the shares that an earlier run found")
             notes = (*notes, f"divided by measured times, changed {self._balance.changes} times so far")
         if self._gave_up is not None:
             notes = (*notes, f"not changed any more: {self._gave_up}")
@@ -220,8 +266,15 @@ class Split:
 
 def asked(placement: Placement) -> tuple[Axis, list[Target]]:
     """How to cut, by the option of the first target; and the targets without it, which engines do not know."""
-    axis, targets = said(placement, _OPTION, get_args(Axis), "how to cut")
+    axis, targets = said(fresh(placement)[1], _OPTION, get_args(Axis), "how to cut")
     return cast(Axis, axis), targets
+
+
+def fresh(placement: Placement) -> tuple[bool, Placement]:
+    """Whether shares are to be looked for as if nothing were known; and the placement without that option."""
+    known, targets = said(placement, _SHARES, _KNOWN, "where shares come from")
+    parts = tuple(replace(part, target=target) for part, target in zip(placement.parts, targets, strict=True))
+    return known == "afresh", replace(placement, parts=parts)
 
 
 def _prepared(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from ...core.protocols import Array, Feeds, Outputs
 from ...core.records import to_json
 from ...core.types import Model, Placement, Ran
 from ..memory import create, fill
+from ..opening import pieces_of
 from ..process import Child
 from ..split.cut import Lies
 from ..split.cut import Step as Loaded
@@ -64,13 +64,8 @@ class Branches:
         self._pipes: list[tuple[int, int]] = []
         self._inputs: dict[str, Array] = {}
         self._outputs: dict[str, Array] = {}
-        try:
-            # Gone when all is loaded: a process that is ended from outside could not remove it any more.
-            with tempfile.TemporaryDirectory(prefix="edgewise-", ignore_cleanup_errors=True) as folder:
-                self._open(parts, placement, planning, Path(folder))
-        except BaseException:
-            self.close()
-            raise
+        with pieces_of(self) as folder:
+            self._open(parts, placement, planning, folder)
 
     def _open(
         self,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import select
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from ...core.protocols import EVERYBODY, Array, Feeds, Outputs
 from ...core.records import to_json
 from ...core.types import Model, Placement, Ran
 from ..memory import Form, Slots, create, fill
+from ..opening import pieces_of
 from ..process import PartProcess
 from ..split.source import source_of
 from .choose import Chosen, choose
@@ -67,13 +67,8 @@ class Stages:
         self._broken: EdgewiseError | None = None
         self.parts: list[StageProcess] = []
         self.lost: list[EdgewiseError] = []
-        try:
-            # Gone when all is loaded: a process that is ended from outside could not remove it any more.
-            with tempfile.TemporaryDirectory(prefix="edgewise-", ignore_cleanup_errors=True) as folder:
-                self._open(parts, placement, choosing, Path(folder))
-        except BaseException:
-            self.close()
-            raise
+        with pieces_of(self) as folder:
+            self._open(parts, placement, choosing, folder)
 
     def _open(
         self,

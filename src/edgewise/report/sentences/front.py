@@ -40,6 +40,13 @@ SENTENCES: Sentences = {
         ),
         "allow more with --max-loss, or give it more images: intervals become narrower",
     ),
+    "nothing_gains": (
+        lambda v: (
+            f"nothing helps here: of {v['tried']} recipes none makes it quicker beyond chance, or smaller and "
+            "not slower; as it is, it is the best there is"
+        ),
+        "other engines and thread counts may be quicker: edgewise tune MODEL",
+    ),
     "recipe_refused": (lambda v: f"{v['reason']}", None),
     "search_ended": (lambda v: f"{v['reason']}", "the same command again goes on where it was"),
     "step_brought": (_brought, None),
