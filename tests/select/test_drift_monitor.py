@@ -24,16 +24,16 @@ def watched(monitor: Monitor, stream: np.ndarray) -> int | None:
 
 @pytest.mark.parametrize("kind", ["smooth", "saturated"])
 def test_false_alarms_over_whole_streams_are_within_alpha(kind: str) -> None:
-    """300 streams of 1,500 images after a calibration of 300; few of them, so that its own noise is large."""
+    """200 streams of 1,000 images after a calibration of 200: so few that its own noise is large."""
     random = np.random.default_rng(0)
-    alpha, times = 0.1, 300
+    alpha, times = 0.1, 200
 
     def drawn(count: int) -> np.ndarray:
         values = random.beta(4, 1, count)
         return values if kind == "smooth" else np.where(values > 0.8, 1.0, values)
 
     alarms = sum(
-        watched(Monitor(drawn(300), alpha=alpha, seed=seed), drawn(1_500)) is not None for seed in range(times)
+        watched(Monitor(drawn(200), alpha=alpha, seed=seed), drawn(1_000)) is not None for seed in range(times)
     )
     assert alarms / times <= alpha + 2 * math.sqrt(alpha * (1 - alpha) / times)
 

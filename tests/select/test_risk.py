@@ -48,14 +48,14 @@ def test_the_interval_of_a_share_is_clopper_and_pearsons() -> None:
 @pytest.mark.parametrize("method", BOUNDS)
 @pytest.mark.parametrize(("harm", "luck"), WORLDS)
 def test_bounds_are_exceeded_as_seldom_as_promised(method: str, harm: float, luck: float) -> None:
-    times, delta = (200, 0.1) if method == "exact" else (400, 0.1)
-    missed = [BOUNDS[method](each, delta) < harm - luck - 1e-12 for each in draws(harm, luck, 400, times)]
+    times, delta = 400, 0.1
+    missed = [shown(each, harm - luck - 1e-9, delta, method) for each in draws(harm, luck, 400, times)]
     assert np.mean(missed) <= delta + 2 * math.sqrt(delta * (1 - delta) / times)
 
 
 @pytest.mark.parametrize(("harm", "luck"), WORLDS[:3])
 def test_the_exact_bound_is_the_tightest_on_average(harm: float, luck: float) -> None:
-    drawn = draws(harm, luck, 1000, 30)
+    drawn = draws(harm, luck, 1000, 16)
     means = {method: np.mean([bound(each, 0.1) for each in drawn]) for method, bound in BOUNDS.items()}
     # Without any luck a bound of harm alone has less to allow for.
     others = {"betting", "bernstein", "hoeffding"} | ({"harm"} if luck else set())
@@ -73,24 +73,21 @@ def test_what_is_shown_is_what_the_bound_says() -> None:
 def test_violations_over_resplits_stay_within_delta(method: str) -> None:
     """250 draws of 600 images from a large table on which the truth is known; thresholds were fitted on others, too
     boldly, so that only the control stands between them and the loss."""
-    population = simulated(30_000, seed=11)
+    population = simulated(15_000, seed=11)
     policy = cascade.fit(simulated(1_500, seed=12), max_loss=0.08)
     reference = single.fit(population).candidate
     tried = family(policy)
-    true = {each: losses(each, population, reference).mean() for each in tried}
-    all_losses = {each: losses(each, population, reference) for each in tried}
+    lost = [losses(each, population, reference) for each in tried]
     epsilon, delta, times = 0.02, 0.1, 250
     random = np.random.default_rng(13)
     violations, moved = 0, 0
     for _ in range(times):
         rows = random.integers(0, len(population), 600)
-        chosen = None
-        for each in tried:
-            if not shown(all_losses[each][rows], epsilon, delta, method):
-                break
-            chosen = each
-        violations += chosen is not None and true[chosen] > epsilon
-        moved += chosen is not None and chosen != tried[0]
+        accepted = -1
+        while accepted + 1 < len(lost) and shown(lost[accepted + 1][rows], epsilon, delta, method):
+            accepted += 1
+        violations += accepted >= 0 and lost[accepted].mean() > epsilon
+        moved += accepted > 0
     assert violations / times <= delta + 2 * math.sqrt(delta * (1 - delta) / times)
     assert moved > times / 2
 

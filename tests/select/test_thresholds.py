@@ -89,10 +89,10 @@ def test_greedy_equals_brute_force_on_few_images(seed: int) -> None:
     assert (found.chain, found.thresholds) in by_hand
 
 
-def test_search_is_no_dearer_than_greedy() -> None:
+def test_search_is_cheaper_than_greedy() -> None:
     table = simulated(2_000, seed=9)
     views = Confidence(table, "time", 1)
     built = greedy(views, max_loss=0.0, stages=4)
     searched = fit(table)
     ran = searched.replay(table).ran
-    assert table.costs(ran).mean() <= built.cost * 1.001
+    assert table.costs(ran).mean() <= built.cost

@@ -14,10 +14,12 @@ from ..core.errors import InputError
 from .chain import prefix_costs
 from .pooling import Floats, pool, powers
 from .table import Flags, Table, hits
-from .thresholds import Found, Staged, answered, answered_at, search
+from .thresholds import Found, Staged, answered, answered_at, costs_of, steady
 
 # Chains that are made longer at each step, and those whose thresholds are then searched closely.
-_KEPT, _FINAL = 8, 6
+_KEPT, _FINAL = 8, 3
+# The share of images more or less right that chains are compared with.
+_AROUND = 0.004
 # For a threshold that nothing reaches: this much log-odds above all.
 _ABOVE = 1.0
 
@@ -121,13 +123,18 @@ def finalists(views: Views, *, max_loss: float, stages: int) -> list[Tried]:
 
 
 def _tried(views: Views, chains: Sequence[tuple[int, ...]], needed: float) -> list[Tried]:
+    """By the mean cost of having a little less, as much, and a little more right: one figure is a matter of luck."""
+    count = len(views.table)
+    alone = prefix_costs(views.table, (views.reference,), views.objective)[0]
     found = []
     for chain in chains:
         for measure in views.measures:
             for pooled in (True, False):
-                best = search(views.staged(chain, measure, pooled=pooled), needed, looks=1)
-                if best is not None:
-                    found.append(Tried(chain, measure, pooled, best.cost))
+                staged = views.staged(chain, measure, pooled=pooled)
+                less, same, more = costs_of(staged, [needed + by * count for by in (-_AROUND, 0.0, _AROUND)])
+                if less is not None and same is not None:
+                    cost = (less + same + (max(alone, same) if more is None else more)) / 3
+                    found.append(Tried(chain, measure, pooled, cost))
     return found
 
 
@@ -154,10 +161,10 @@ def settled(staged: Staged, reference: Flags, max_loss: float, careful: float) -
     """Thresholds after a close search. To be careful takes two: the first says how much the answers differ from the
     reference's, and so how far to stay away."""
     needed = int(reference.sum()) - max_loss * len(reference)
-    found = search(staged, needed)
+    found = steady(staged, reference, needed)
     if careful and found is not None:
         lost = reference.astype(np.int64) - answered(staged, found.thresholds)
-        found = search(staged, needed + careful * float(lost.std()) * math.sqrt(len(lost)))
+        found = steady(staged, reference, needed + careful * float(lost.std()) * math.sqrt(len(lost)))
     return found
 
 

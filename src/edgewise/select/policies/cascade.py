@@ -67,12 +67,12 @@ class Cascade:
         return Decision(self.chain[0])
 
     def after(self, ran: Sequence[int], scores: Sequence[Scores]) -> Decision:
-        return decide(self.chain, self.thresholds, self.judge, scores)
+        return decide(self.chain, self.thresholds, self._judge, scores)
 
     def replay(self, table: Table, *, top: int = 1) -> Replayed:
-        return replay(self.chain, self.thresholds, self.judge, table, top)
+        return replay(self.chain, self.thresholds, self._judge, table, top)
 
-    def judge(self, scores: Sequence[Scores]) -> Judged:
+    def _judge(self, scores: Sequence[Scores]) -> Judged:
         logs = pool(scores, self.powers[len(scores) - 1])
         return Judged(logs.astype(np.float32), sureness(logs, self.measure), np.exp(logs.max(axis=1)))
 
