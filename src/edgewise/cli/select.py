@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 if TYPE_CHECKING:
@@ -158,7 +159,10 @@ def evaluate(
         table = study.gathered(asked, (), store, _told(progress), features=True)
     wish = study.Wish(found.policy, found.outcome.objective, found.max_loss, found.risk, found.outcome.top, seed)
     told = study.outcome(policy, table.table, wish)
-    section = chosen.run(found, outcome=told, images=len(table.table))
+    priced = zip(found.members, table.table.candidates, strict=True)
+    now = replace(found, members=tuple(replace(member, candidate=candidate) for member, candidate in priced))
+    again = table.exam.digest == found.seen.digest
+    section = chosen.run(now, outcome=told, images=len(table.table), fitted=again)
     progress.say(f"every method on {folds} folds")
     methods = study.evaluated(table.table, wish, folds)
     lived = None
