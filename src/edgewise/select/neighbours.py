@@ -51,7 +51,8 @@ def least(distances: NDArray[np.float32], k: int) -> tuple[NDArray[np.intp], NDA
         values = distances[0].take(places)
         first = values.argsort(kind="stable")[:k]
         return places.take(first)[None], values.take(first)[None]
-    row, column = near.nonzero()
+    # Several times as quick as asking for rows and columns at once.
+    row, column = np.divmod(near.ravel().nonzero()[0], count)
     counts = np.bincount(row, minlength=rows)
     slot = np.arange(len(row)) - (counts.cumsum() - counts).take(row)
     table = np.full((rows, int(counts.max())), np.inf, np.float32)

@@ -21,7 +21,7 @@ CORRELATED = 0.75
 SLACK = 0.005
 FOLDS = 5
 # More images than this are not tried on: each trial looks at all pairs, and there are hundreds of trials.
-ROWS = 1000
+ROWS = 600
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ PAPER: tuple[str, ...] = (
 
 def extract(image: NDArray[np.uint8], only: tuple[str, ...] = NAMES) -> NDArray[np.float64]:
     """The features of one RGB image, in the order of NAMES: always finite, and the same for the same pixels. With
-    `only`, what none of these needs is not computed, and is 0."""
+    `only`, what is not needed for these is left out where that saves time, and is 0."""
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
         found = f"{image.dtype} of shape {image.shape}"
         raise InputError(f"features are those of an RGB image, bytes of shape (height, width, 3); found {found}")
