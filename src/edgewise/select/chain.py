@@ -30,13 +30,20 @@ class Judged:
 Judge = Callable[[Sequence[Scores]], Judged]
 
 
-def decide(candidates: Sequence[int], thresholds: Sequence[float], judge: Judge, scores: Sequence[Scores]) -> Decision:
-    """Once the first candidates of the chain answered so."""
+def decide(
+    candidates: Sequence[int],
+    thresholds: Sequence[float],
+    judge: Judge,
+    scores: Sequence[Scores],
+    *,
+    below: float = -math.inf,
+) -> Decision:
+    """Once the first candidates of the chain answered so. `below` that, the last is asked at once."""
     judged = judge([each[None] for each in scores])
     stage = len(scores) - 1
     last = stage == len(candidates) - 1
     if not last and not judged.sure[0] >= thresholds[stage]:
-        return Decision(candidates[stage + 1])
+        return Decision(candidates[-1 if judged.sure[0] < below else stage + 1])
     return Decision(None, judged.scores[0], float(judged.confidence[0]), "last" if last else "sure")
 
 

@@ -96,11 +96,12 @@ class Tried:
     cost: float
 
 
-def finalists(views: Views, needed: float, stages: int) -> list[Tried]:
+def finalists(views: Views, *, max_loss: float, stages: int) -> list[Tried]:
     """The cheapest chains that have enough right, the best first. All pairs are tried, and the best of each length are
     made longer by each candidate in turn. A chain goes from cheap to dear."""
     if stages < 1:
         raise InputError(f"a chain has one stage or more, found {stages}")
+    needed = views.enough - max_loss * len(views.table)
     rank = {place: index for index, place in enumerate(views.order)}
     singles = [(place,) for place in views.order]
     found = _tried(views, singles, needed)
@@ -130,12 +131,10 @@ def _tried(views: Views, chains: Sequence[tuple[int, ...]], needed: float) -> li
     return found
 
 
-def cheapest(views: Views, *, max_loss: float, stages: int, careful: float = 0.0) -> Chosen:
-    """The reference alone where nothing cheaper is accurate enough."""
-    count = len(views.table)
-    needed = views.enough - max_loss * count
+def cheapest(views: Views, finals: Sequence[Tried], *, max_loss: float, careful: float = 0.0) -> Chosen:
+    """Of the first finalists, after a close search; the reference alone where nothing cheaper is accurate enough."""
     best: Chosen | None = None
-    for tried in finalists(views, needed, stages)[:_FINAL]:
+    for tried in finals[:_FINAL]:
         staged = views.staged(tried.chain, tried.measure, pooled=tried.pooled)
         found = settled(staged, views.right[:, views.reference], max_loss, careful)
         if found is not None and (best is None or found.cost < best.cost):

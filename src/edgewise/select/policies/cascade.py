@@ -19,7 +19,7 @@ from ...core.errors import InputError
 from ..chain import Judged, checked, checked_powers, decide, replay
 from ..policy import Decision, Replayed
 from ..pooling import Floats, pool
-from ..search import Views, cheapest, greedy
+from ..search import Views, cheapest, finalists, greedy
 from ..table import Scores, Table
 
 # How sure a row of probabilities is: its first two's distance, or the odds of its first.
@@ -67,12 +67,12 @@ class Cascade:
         return Decision(self.chain[0])
 
     def after(self, ran: Sequence[int], scores: Sequence[Scores]) -> Decision:
-        return decide(self.chain, self.thresholds, self._judge, scores)
+        return decide(self.chain, self.thresholds, self.judge, scores)
 
     def replay(self, table: Table, *, top: int = 1) -> Replayed:
-        return replay(self.chain, self.thresholds, self._judge, table, top)
+        return replay(self.chain, self.thresholds, self.judge, table, top)
 
-    def _judge(self, scores: Sequence[Scores]) -> Judged:
+    def judge(self, scores: Sequence[Scores]) -> Judged:
         logs = pool(scores, self.powers[len(scores) - 1])
         return Judged(logs.astype(np.float32), sureness(logs, self.measure), np.exp(logs.max(axis=1)))
 
@@ -115,11 +115,11 @@ def fit(
     if how not in ("search", "greedy"):
         raise InputError(f"a cascade is found by search or greedy, found {how!r}")
     views = Confidence(table, objective, top)
-    chosen = (
-        cheapest(views, max_loss=max_loss, stages=stages, careful=careful)
-        if how == "search"
-        else greedy(views, max_loss=max_loss, stages=stages)
-    )
+    if how == "greedy":
+        chosen = greedy(views, max_loss=max_loss, stages=stages)
+    else:
+        finals = finalists(views, max_loss=max_loss, stages=stages)
+        chosen = cheapest(views, finals, max_loss=max_loss, careful=careful)
     return Cascade(chosen.chain, chosen.thresholds, chosen.powers, chosen.measure)
 
 

@@ -20,18 +20,18 @@ from ...core.errors import InputError
 from .. import logistic
 from ..chain import Judged, checked, checked_powers, decide, numbers, prefix_costs, replay
 from ..folds import folds, outside
-from ..hints import Hints, columns, hints, histories
+from ..hints import columns, hints, histories
 from ..logistic import Logistic
 from ..policy import Decision, Replayed
 from ..pooling import Floats, pool
 from ..search import Chosen, Views, finalists, finite, settled
-from ..table import Flags, Scores, Table
+from ..table import Scores, Table
 from ..thresholds import Staged
 from .cascade import Confidence
 
 # Chains of the cascade's search that regressions are fitted for, and parts for predictions of unseen images.
 _CHAINS, _PARTS = 3, 4
-_RIDGE = 30.0
+_RIDGE = 10.0
 # What thresholds are raised by where a cascade's are raised by one: they are chances, those are log-odds.
 _STEP = 0.1
 _FLATTEST = 0.05
@@ -48,9 +48,10 @@ class Learned:
     harm: Logistic
     right: Logistic
 
-    def sure(self, rows: Floats) -> Floats:
-        """Of stopping: above zero where asking on would rather harm."""
-        return self.harm.probability(rows) - self.gain.probability(rows)
+
+def worth(gain: Logistic, harm: Logistic, rows: Floats) -> Floats:
+    """Of stopping: above zero where asking on would rather harm."""
+    return harm.probability(rows) - gain.probability(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,9 @@ class Deferral:
         learned = self.learned[stage]
         found = hints(scores, self.powers[stage], self.temperatures[: stage + 1])
         rows = found.with_history(learned.history)
-        return Judged(found.logs.astype(np.float32), learned.sure(rows), learned.right.probability(rows))
+        return Judged(
+            found.logs.astype(np.float32), worth(learned.gain, learned.harm, rows), learned.right.probability(rows)
+        )
 
     def raised(self, by: float) -> Deferral:
         """All thresholds by so many steps of a chance."""
@@ -125,7 +128,7 @@ def fit(
     """Options as a cascade's. Chains are taken from the search for cascades, and regressions fitted for the best."""
     views = Confidence(table, objective, top)
     reference = views.right[:, views.reference]
-    tried = finalists(views, views.enough - max_loss * len(table), stages)
+    tried = finalists(views, max_loss=max_loss, stages=stages)
     chains = list(dict.fromkeys(each.chain for each in tried if each.pooled and len(each.chain) > 1))[:_CHAINS]
     best: tuple[Chosen, tuple[Learned, ...]] | None = None
     for chain in chains:
@@ -164,21 +167,19 @@ def _learn(views: Views, chain: tuple[int, ...]) -> tuple[tuple[Learned, ...], t
     for stage in range(len(chain) - 1):
         view = views.view(chain[: stage + 1], pooled=True)
         found = hints([table.scores[place] for place in chain[: stage + 1]], view.powers, temperatures[: stage + 1])
-        learned.append(_regressed(found, view.right, last, np.arange(len(table)), table.classes))
+        gain, harm = last & ~view.right, view.right & ~last
+        history = histories(found.first, view.right, table.classes)
+        rows = found.with_history(history)
+        regressions = [logistic.fit(rows, target, _RIDGE) for target in (gain, harm, view.right)]
+        learned.append(Learned(history, *regressions))
         unseen = np.zeros(len(table))
         for part in parts:
-            from_others = _regressed(found, view.right, last, outside(part, len(table)), table.classes)
-            unseen[part] = from_others.sure(found.with_history(from_others.history)[part])
+            others = outside(part, len(table))
+            rows = found.with_history(histories(found.first[others], view.right[others], table.classes))
+            gains, harms = (logistic.fit(rows[others], target[others], _RIDGE) for target in (gain, harm))
+            unseen[part] = worth(gains, harms, rows[part])
         sure.append(unseen)
     return tuple(learned), tuple(sure)
-
-
-def _regressed(found: Hints, right: Flags, last: Flags, some: NDArray[np.int64], classes: int) -> Learned:
-    history = histories(found.first[some], right[some], classes)
-    rows = found.with_history(history)[some]
-    here, there = right[some], last[some]
-    targets = {"gain": there & ~here, "harm": here & ~there, "right": here}
-    return Learned(history, **{name: logistic.fit(rows, targets[name], _RIDGE) for name in _REGRESSIONS})
 
 
 def load(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Deferral:
