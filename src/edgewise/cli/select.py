@@ -131,7 +131,7 @@ def evaluate(
     are compared by cross-validation: each image is answered by policies that were fitted without it.
     """
     from ..analyze import chosen, selection
-    from ..core.errors import InputError
+    from ..core.errors import InputError, rebuild
     from ..core.records import dumps
     from ..report import terminal
     from ..select.chooser import policy_of
@@ -157,6 +157,10 @@ def evaluate(
         policy = policy_of(opened.ready)
         asked = choosers.contenders(opened, question)
         table = study.gathered(asked, (), store, _told(progress), features=True)
+    for failure in table.failures:
+        # A chooser is worth something only with all of its candidates.
+        message = f"{failure.label} on {failure.task.placement}: {failure.message}"
+        raise rebuild({"error": failure.error, "message": message, "hint": failure.hint})
     wish = study.Wish(found.policy, found.outcome.objective, found.max_loss, found.risk, found.outcome.top, seed)
     told = study.outcome(policy, table.table, wish)
     priced = zip(found.members, table.table.candidates, strict=True)
