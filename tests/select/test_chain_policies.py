@@ -18,7 +18,6 @@ from edgewise.select.policies import agreement, cascade, deferral, single
 from edgewise.select.policy import Policy
 from edgewise.select.table import Table
 
-
 FITS: Mapping[str, Callable[..., Policy]] = {
     "single": single.fit,
     "cascade": cascade.fit,

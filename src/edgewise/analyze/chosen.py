@@ -12,10 +12,12 @@ from ..core.types import Column, Finding, Section
 AGREES = 0.05
 _UNITS = {"time": "ns", "energy": "uj", "memory": "bytes"}
 _MOST_NAMES = 3
+_PROMISED = ("reference", "epsilon", "delta", "images")
 
 
-def run(plan: Choosing, *, outcome: Outcome | None = None, images: int | None = None) -> Section:
-    """The candidates and, last, the chooser; of other images than those of the plan, where `outcome` is of those."""
+def run(plan: Choosing, *, outcome: Outcome | None = None, images: int | None = None, fitted: bool = True) -> Section:
+    """The candidates and, last, the chooser; on other images than when the plan was made, where `outcome` is of those.
+    `fitted`: whether they are the images it was fitted on."""
     told, count = outcome or plan.outcome, plan.seen.images if images is None else images
     columns = (
         Column("model"),
@@ -48,7 +50,7 @@ def run(plan: Choosing, *, outcome: Outcome | None = None, images: int | None = 
         )
     interval = wilson(round(told.accuracy * count), count)
     rows.append((plan.policy, "", told.accuracy, interval, told.cost, None, None, None, None, None))
-    return Section("Candidates", columns, tuple(rows), tuple(_findings(plan, told, count, outcome is None)))
+    return Section("Candidates", columns, tuple(rows), tuple(_findings(plan, told, count, fitted)))
 
 
 def _findings(plan: Choosing, told: Outcome, images: int, fitted: bool) -> list[Finding]:
@@ -69,8 +71,8 @@ def _findings(plan: Choosing, told: Outcome, images: int, fitted: bool) -> list[
         found.append(Finding("chooser_cheaper", "note", plan.policy, values))
     if told.refused:
         found.append(Finding("chooser_refuses", "note", plan.policy, (("share", told.refused),)))
-    if plan.guarantee is not None and {"epsilon", "delta", "images"} <= set(plan.guarantee):
-        promised = tuple((name, plan.guarantee[name]) for name in ("epsilon", "delta", "images"))
+    if plan.guarantee is not None and set(_PROMISED) <= set(plan.guarantee):
+        promised = tuple((name, plan.guarantee[name]) for name in _PROMISED)
         found.append(Finding("chooser_promise", "note", plan.policy, promised))
     if fitted:
         found.append(Finding("chooser_fitted", "note", plan.policy, (("images", images),)))

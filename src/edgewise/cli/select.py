@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def evaluate(
     from ..analyze import chosen, selection
     from ..analyze import premodel as looking
     from ..analyze.evidence import Evidence
-    from ..core.errors import InputError
+    from ..core.errors import InputError, rebuild
     from ..core.records import dumps
     from ..core.selected import Selected
     from ..report import terminal
@@ -164,9 +165,16 @@ def evaluate(
         policy = policy_of(opened.ready)
         asked = choosers.contenders(opened, question)
         table = study.gathered(asked, (), store, _told(progress), features=True)
+    for failure in table.failures:
+        # A chooser is worth something only with all of its candidates.
+        message = f"{failure.label} on {failure.task.placement}: {failure.message}"
+        raise rebuild({"error": failure.error, "message": message, "hint": failure.hint})
     wish = study.Wish(found.policy, found.outcome.objective, found.max_loss, found.risk, found.outcome.top, seed)
     told = study.outcome(policy, table.table, wish)
-    section = chosen.run(found, outcome=told, images=len(table.table))
+    priced = zip(found.members, table.table.candidates, strict=True)
+    now = replace(found, members=tuple(replace(member, candidate=candidate) for member, candidate in priced))
+    again = table.exam.digest == found.seen.digest
+    section = chosen.run(now, outcome=told, images=len(table.table), fitted=again)
     progress.say(f"every method on {folds} folds")
     methods = study.evaluated(table.table, wish, folds)
     looked = None

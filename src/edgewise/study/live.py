@@ -31,7 +31,7 @@ from .select import Gathered
 
 IMAGES = 2000
 # Images of one turn, and some before them that are not counted.
-_TURN, _SETTLE = 40, 4
+_TURN, _SETTLE = 100, 20
 
 Progress = Callable[[int, int], None]
 

@@ -251,7 +251,7 @@ def fit(table: Table, wish: Wish) -> Fitted:
         delta=wish.risk,
         top=wish.top,
     )
-    promised: dict[str, Any] = to_json(guarantee)
+    promised: dict[str, Any] = to_json(guarantee) | {"reference": table.candidates[best].name}
     if guarantee.images:
         # What the promise rests on is kept, so that whoever runs it notices when images are no longer like these.
         seen = policy.replay(table.rows(showing), top=wish.top)

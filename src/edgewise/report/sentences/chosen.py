@@ -52,8 +52,10 @@ SENTENCES: Sentences = {
     "chooser_promise": (
         lambda v: (
             f"with a probability of {format.percent(1 - number(v['delta']))}, it is right at most "
-            f"{number(v['epsilon']) * 100:.2f} points less often than the best candidate alone, on images like the "
+            f"{number(v['epsilon']) * 100:.2f} points less often than {v['reference']} alone, on images like the "
             f"{v['images']:,} this was shown on"
+            if v["images"]
+            else f"nothing short of asking {v['reference']} about every image could be shown to lose so little"
         ),
         None,
     ),
