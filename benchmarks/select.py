@@ -132,7 +132,7 @@ def in_turns(
         opened = []
         for number, policy in enumerate(policies):
             path = str(Path(folder) / f"{number}.plan.json")
-            outcome = study.outcome(policy, found.table, "time", 1)
+            outcome = study.outcome(policy, found.table, wish)
             plan = choosers.write(path, found, study.Fitted(policy, outcome), wish, wanted, question)
             opened.append(choosers.opened(path, plan, Limits()))
         for block in range(blocks):
