@@ -126,9 +126,9 @@ def test_evaluate_replays_it_and_runs_it_live(fitted: Path, capsys: pytest.Captu
     asked = ["select", "evaluate", str(fitted / "chooser.plan.json"), "--save", str(fitted / "lab.db"), "--live", "60"]
     assert _main([*asked, "--data", "pocket(split=validation, count=120)", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["live"]["images"] == 60
-    assert said["live"]["same"] == 1
-    assert said["live"]["live_ns"] > 0 and said["live"]["replayed_ns"] > 0
+    assert said["selected"]["live"]["images"] == 60
+    assert said["selected"]["live"]["same"] == 1
+    assert said["selected"]["live"]["live_ns"] > 0 and said["live"]["replayed_ns"] > 0
     assert said["outcome"]["asked"][0] == 1
     assert {finding["code"] for finding in said["findings"]} <= {"live_agrees", "live_differs"}
 
