@@ -1,5 +1,5 @@
-"""Quantized networks of the whole zoo on every engine that says it runs int8: each loads, runs, and answers about as well
-as on the others. What does not is a result too, and stands here: whatever else fails, or does so no longer, is news.
+"""Quantized networks of the zoo on every engine that says it runs int8: each loads, runs, and answers about as well as
+on the others. What does not is a result too, and stands here: whatever else fails, or does so no longer, is news.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ NAMES = [name for name in zoo.names() if CATALOG[name].parameters <= LARGEST]
 SMALL = {"inception_v3": 75, "inception_v4": 75, "xception": 71, "tiny": 32, "posenet": 65}
 TWICE = parse_scenario("single(warmup=0, max_runs=2, min_s=0, width=0)")
 LIMITS = Limits(timeout_s=120.0)
-# What fails, with the kind of failure and a piece of what is said of it. OpenVINO 2026.4 moves conversions across
-# padding that changes a size, and dies of the sums of concatenations in a DenseNet; in floats it runs all of them.
+# What fails, with the kind of failure and a piece of what is said of it. By what OpenVINO 2026.4 says, it loses a size
+# that padding makes (of both of them); in floats it runs all three.
 FAILS = {
     ("openvino", "densenet121"): ("WorkerCrashed", "SIGSEGV"),
     ("openvino", "nasnetamobile"): ("EngineFailure", "TRShape::merge_into"),
     ("openvino", "vit_tiny_patch16"): ("EngineFailure", "TRShape::broadcast_merge_into"),
 }
-# Where an engine's answers are much further off than another's, given the same scales: MNN 3.6 where branches meet.
+# Where an engine's answers are much further off than another's, given the same scales: MNN 3.6 on networks whose branches
+# meet. Why has not been found.
 FAR = {
     "mnn": (
         *("densenet121", "fast_style_transfer", "googlenet", "inception_v1", "inception_v2", "nasnetamobile"),
