@@ -31,8 +31,8 @@ FAILS = {
     ("openvino", "nasnetamobile"): ("EngineFailure", "TRShape::merge_into"),
     ("openvino", "vit_tiny_patch16"): ("EngineFailure", "TRShape::broadcast_merge_into"),
 }
-# Where an engine's answers are much further off than another's, given the same scales: MNN 3.6 on networks whose branches
-# meet. Why has not been found.
+# Where an engine's answers are much further off than another's, given the same scales: MNN 3.6 on networks whose
+# branches meet. Why has not been found.
 FAR = {
     "mnn": (
         *("densenet121", "fast_style_transfer", "googlenet", "inception_v1", "inception_v2", "nasnetamobile"),
