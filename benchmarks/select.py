@@ -203,7 +203,7 @@ def main() -> None:
         and pair.interval[0] >= -LOSS_BAR
         and overhead <= OVERHEAD_BAR
         and abs(agreed - 1) <= AGREES
-        and 0 < given
+        and given > 0
         and broken <= allowed * given
     )
     names = [candidate.name for candidate in found.table.candidates]
