@@ -56,7 +56,7 @@ def test_the_best_single_is_compared_with_itself(selection: Selection, table: Ta
 def test_cascades_beat_mixing_at_random(selection: Selection) -> None:
     by_name = {method.name: method for method in selection.methods}
     for name in ("cascade", "deferral", "guarded"):
-        assert by_name[name].over_hull > 0.02
+        assert by_name[name].over_hull > 0.01
         assert by_name[name].ratio.high < 0.9
     assert selection.oracle.gap_closed == pytest.approx(1.0)
     assert selection.oracle.accuracy.value >= max(method.accuracy.value for method in selection.singles)

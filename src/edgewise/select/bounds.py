@@ -22,7 +22,7 @@ Losses = NDArray[np.int64]
 _SET_ASIDE = 0.1
 # Shares of it that are tried; the chance grows with the share, smoothly, so that the last one decides.
 _PLACES = 9
-_HALVINGS = 40
+_HALVINGS = 28
 # Of delta, against the rounding of a Fourier transform of some ten thousand terms.
 _ROUNDING = 1e-9
 

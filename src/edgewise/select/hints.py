@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .calibrate import tempered
+from .calibrate import FLOOR
 from .pooling import Floats, pool
 from .table import Scores
 
@@ -34,31 +34,39 @@ class Hints:
     rows: Floats
 
     def with_history(self, history: Floats) -> Floats:
-        """And how often the first two classes were right where they were answered before."""
-        return np.column_stack([self.rows, history[self.first], history[self.second]])
+        """And, in the last two columns, how often the first two classes were right where they were answered before."""
+        rows = self.rows.copy()
+        rows[:, -2] = history[self.first]
+        rows[:, -1] = history[self.second]
+        return rows
 
 
-def hints(scores: Sequence[Scores], powers: Sequence[float], temperatures: Sequence[float]) -> Hints:
+def hints(scores: Sequence[Scores], powers: Sequence[float]) -> Hints:
     """A row for each image: the largest logarithms, the margin, the odds and the entropy of all together; and of each
     candidate how it sees the first two classes, whether it agrees, and how sure it is itself."""
     logs = pool(scores, powers)
-    rows = np.arange(len(logs))
+    count, classes = logs.shape
+    images = np.arange(count)
     order = np.argsort(-logs, axis=1, kind="stable")[:, :_LARGEST]
     largest = np.take_along_axis(logs, order, axis=1)
-    first, second = order[:, 0], order[:, min(1, order.shape[1] - 1)]
-    share = np.exp(largest[:, 0])
-    found = [
-        *largest.T,
-        largest[:, 0] - logs[rows, second],
-        largest[:, 0] - np.log(np.maximum(1 - share, _CERTAIN)),
-        -(np.exp(logs) * logs).sum(axis=1),
-    ]
-    for each, divisor in zip(scores, temperatures, strict=True):
-        own = tempered(each, divisor)
-        most = own.max(axis=1)
-        here = own[rows, first]
-        found += [here, here - own[rows, second], (here == most).astype(np.float64), most]
-    return Hints(logs, first, second, np.stack(found, axis=1))
+    wide = largest.shape[1]
+    first, second = order[:, 0], order[:, min(1, wide - 1)]
+    rows = np.empty((count, columns(len(scores), classes)))
+    shares = np.exp(logs)
+    rows[:, :wide] = largest
+    rows[:, wide] = largest[:, 0] - largest[:, min(1, wide - 1)]
+    rows[:, wide + 1] = largest[:, 0] - np.log(np.maximum(1 - np.exp(largest[:, 0]), _CERTAIN))
+    rows[:, wide + 2] = (shares * logs).sum(axis=1)
+    place = wide + 3
+    for each in scores:
+        own = np.fmax(each, FLOOR)
+        most, here = own.max(axis=1), own[images, first]
+        rows[:, place] = here
+        rows[:, place + 1] = here - own[images, second]
+        rows[:, place + 2] = here == most
+        rows[:, place + 3] = most
+        place += 4
+    return Hints(logs, first, second, rows)
 
 
 def histories(answers: NDArray[np.int64], right: NDArray[np.bool_], classes: int) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,42 +15,32 @@ _STEPS = 50
 _PRECISION = 1e-8
 # What no probability here goes beyond: keeps the weights of a step positive.
 _EXTREME = 30.0
-_PARTS = ("mean", "scale", "weights")
 
 
 @dataclass(frozen=True, slots=True)
 class Logistic:
-    """Columns are shifted and scaled before they are weighted, so that one ridge suits all of them."""
-
-    mean: Floats
-    scale: Floats
     weights: Floats
     bias: float
 
     def logit(self, features: Floats) -> Floats:
         # Row by row rather than a product of matrices: a row has the same sum whatever stands beside it.
-        found: Floats = ((features - self.mean) / self.scale * self.weights).sum(axis=1) + self.bias
+        found: Floats = (features * self.weights).sum(axis=1) + self.bias
         return found
 
     def probability(self, features: Floats) -> Floats:
         return sigmoid(self.logit(features))
 
-    def saved(self, prefix: str) -> dict[str, NDArray[Any]]:
-        parts = {name: getattr(self, name) for name in _PARTS}
-        return {f"{prefix}_{name}": value for name, value in parts.items()} | {f"{prefix}_bias": np.array(self.bias)}
+    def saved(self) -> Floats:
+        return np.append(self.weights, self.bias)
 
 
-def load(arrays: Mapping[str, NDArray[Any]], prefix: str, columns: int) -> Logistic:
-    found = []
-    for name, shape in (*((part, (columns,)) for part in _PARTS), ("bias", ())):
-        array = arrays.get(f"{prefix}_{name}")
-        if array is None or array.shape != shape or not np.issubdtype(array.dtype, np.floating):
-            what = "nothing" if array is None else f"{array.dtype} {array.shape}"
-            raise InputError(f"{prefix}_{name} of a policy is numbers of shape {shape}, found {what}")
-        if not np.isfinite(array).all() or (name == "scale" and (array <= 0).any()):
-            raise InputError(f"{prefix}_{name} of a policy is {'positive and ' if name == 'scale' else ''}finite")
-        found.append(array.astype(np.float64))
-    return Logistic(found[0], found[1], found[2], float(found[3]))
+def load(array: NDArray[Any] | None, columns: int, what: str) -> Logistic:
+    wanted = f"{what} is {columns + 1} finite numbers"
+    if array is None or array.shape != (columns + 1,) or not np.issubdtype(array.dtype, np.floating):
+        raise InputError(f"{wanted}, found {'nothing' if array is None else f'{array.dtype} {array.shape}'}")
+    if not np.isfinite(array).all():
+        raise InputError(wanted)
+    return Logistic(array[:-1].astype(np.float64), float(array[-1]))
 
 
 def sigmoid(logits: Floats) -> Floats:
@@ -61,7 +50,7 @@ def sigmoid(logits: Floats) -> Floats:
 
 def fit(features: Floats, target: NDArray[np.bool_], ridge: float = 1.0) -> Logistic:
     """The weights under which `target` is likeliest, less `ridge` / 2 times their squares; the bias is free, but for as
-    much as keeps it finite where the target never changes."""
+    much as keeps it finite where the target never changes. Columns are scaled, so that one ridge suits all of them."""
     mean = features.mean(axis=0)
     scale = features.std(axis=0)
     scale = np.where(scale > 1e-9, scale, 1.0)
@@ -86,7 +75,8 @@ def fit(features: Floats, target: NDArray[np.bool_], ridge: float = 1.0) -> Logi
         weights, loss = weights - share * step, better
         if gained <= _PRECISION * (1 + abs(loss)):
             break
-    return Logistic(mean, scale, weights[:-1], float(weights[-1]))
+    slopes = weights[:-1] / scale
+    return Logistic(slopes, float(weights[-1] - slopes @ mean))
 
 
 def _loss(rows: Floats, wanted: Floats, weights: Floats, penalty: Floats) -> float:

@@ -70,8 +70,8 @@ def search(staged: Staged, needed: float, *, looks: int = _LOOKS) -> Found | Non
 def costs_of(staged: Staged, needs: Sequence[float]) -> list[float | None]:
     """What having so many right costs at the least, by a coarse look: None where it cannot be had."""
     if not staged.sure:
-        right = int(staged.right[0].sum())
-        return [staged.costs[0] if right >= needed else None for needed in needs]
+        hits = int(staged.right[0].sum())
+        return [staged.costs[0] if hits >= needed else None for needed in needs]
     shares = np.linspace(0, 1, _GRID.get(len(staged.sure), 8))
     edges = [_edges(np.sort(each), shares) for each in staged.sure]
     right, cost = _sums(staged, edges)

@@ -105,7 +105,7 @@ def fit(
     objective: str = "time",
     max_loss: float = 0.0,
     stages: int = 4,
-    careful: float = 0.0,
+    careful: float = 0.5,
     how: str = "search",
     top: int = 1,
 ) -> Cascade:

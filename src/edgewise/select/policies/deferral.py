@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ...core.errors import InputError
 from .. import logistic
-from ..chain import Judged, checked, checked_powers, decide, numbers, prefix_costs, replay
+from ..chain import Judged, checked, checked_powers, decide, prefix_costs, replay
 from ..folds import folds, outside
 from ..hints import columns, hints, histories
 from ..logistic import Logistic
@@ -34,7 +34,6 @@ _CHAINS, _PARTS = 3, 4
 _RIDGE = 10.0
 # What thresholds are raised by where a cascade's are raised by one: they are chances, those are log-odds.
 _STEP = 0.1
-_FLATTEST = 0.05
 _REGRESSIONS = ("gain", "harm", "right")
 
 
@@ -56,13 +55,11 @@ def worth(gain: Logistic, harm: Logistic, rows: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Deferral:
-    """`powers` as in a cascade; `temperatures` has one for each candidate, `learned` one for each stage but the
-    last."""
+    """`powers` as in a cascade; `learned` has one for each stage but the last."""
 
     chain: tuple[int, ...]
     thresholds: tuple[float, ...]
     powers: tuple[tuple[float, ...], ...]
-    temperatures: tuple[float, ...]
     learned: tuple[Learned, ...]
     classes: int
     kind: ClassVar[str] = "deferral"
@@ -90,7 +87,7 @@ class Deferral:
             logs = pool(scores, self.powers[stage])
             return Judged(logs.astype(np.float32), np.zeros(len(logs)), np.exp(logs.max(axis=1)))
         learned = self.learned[stage]
-        found = hints(scores, self.powers[stage], self.temperatures[: stage + 1])
+        found = hints(scores, self.powers[stage])
         rows = found.with_history(learned.history)
         return Judged(
             found.logs.astype(np.float32), worth(learned.gain, learned.harm, rows), learned.right.probability(rows)
@@ -105,14 +102,13 @@ class Deferral:
             "candidates": list(self.chain),
             "thresholds": list(self.thresholds),
             "powers": [list(each) for each in self.powers],
-            "temperatures": list(self.temperatures),
             "classes": self.classes,
         }
         arrays: dict[str, NDArray[Any]] = {}
         for stage, each in enumerate(self.learned):
             arrays[f"history{stage}"] = each.history
             for name in _REGRESSIONS:
-                arrays |= getattr(each, name).saved(f"{name}{stage}")
+                arrays[f"{name}{stage}"] = getattr(each, name).saved()
         return fields, arrays
 
 
@@ -125,7 +121,8 @@ def fit(
     careful: float = 0.0,
     top: int = 1,
 ) -> Deferral:
-    """Options as a cascade's. Chains are taken from the search for cascades, and regressions fitted for the best."""
+    """Options as a cascade's. Chains are taken from the search for cascades, and regressions fitted for the best. There
+    is less need to be careful: thresholds are chosen on predictions of unseen images."""
     views = Confidence(table, objective, top)
     reference = views.right[:, views.reference]
     tried = finalists(views, max_loss=max_loss, stages=stages)
@@ -140,21 +137,10 @@ def fit(
             best = finite(staged, chain, found, [part.powers for part in parts], "learned"), learned
     if best is None or best[0].cost >= prefix_costs(table, (views.reference,), objective)[0]:
         powers = views.view((views.reference,), pooled=True).powers
-        return Deferral((views.reference,), (), (powers,), _temperatures(views, (views.reference,)), (), table.classes)
+        return Deferral((views.reference,), (), (powers,), (), table.classes)
     chosen, learned = best
-    return Deferral(
-        chosen.chain,
-        chosen.thresholds,
-        chosen.powers,
-        _temperatures(views, chosen.chain),
-        learned[: len(chosen.thresholds)],
-        table.classes,
-    )
-
-
-def _temperatures(views: Views, chain: tuple[int, ...]) -> tuple[float, ...]:
-    """A candidate that is no better than chance may have a power of nothing, or below; its answers are as good flat."""
-    return tuple(1 / max(views.view((place,), pooled=True).powers[0], _FLATTEST) for place in chain)
+    kept = learned[: len(chosen.thresholds)]
+    return Deferral(chosen.chain, chosen.thresholds, chosen.powers, kept, table.classes)
 
 
 def _learn(views: Views, chain: tuple[int, ...]) -> tuple[tuple[Learned, ...], tuple[Floats, ...]]:
@@ -162,11 +148,10 @@ def _learn(views: Views, chain: tuple[int, ...]) -> tuple[tuple[Learned, ...], t
     table = views.table
     parts = folds(table.labels, min(_PARTS, len(table)))
     last = views.view(chain, pooled=True).right
-    temperatures = _temperatures(views, chain)
     learned, sure = [], []
     for stage in range(len(chain) - 1):
         view = views.view(chain[: stage + 1], pooled=True)
-        found = hints([table.scores[place] for place in chain[: stage + 1]], view.powers, temperatures[: stage + 1])
+        found = hints([table.scores[place] for place in chain[: stage + 1]], view.powers)
         gain, harm = last & ~view.right, view.right & ~last
         history = histories(found.first, view.right, table.classes)
         rows = found.with_history(history)
@@ -185,16 +170,18 @@ def _learn(views: Views, chain: tuple[int, ...]) -> tuple[tuple[Learned, ...], t
 def load(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Deferral:
     chain, thresholds = checked(fields, "deferral")
     powers = checked_powers(fields, len(chain), "deferral")
-    temperatures = numbers(fields.get("temperatures"), len(chain), "the temperatures of a deferral")
     classes = fields.get("classes")
-    if min(temperatures) <= 0 or not isinstance(classes, int) or classes < 1:
-        raise InputError("a deferral has positive temperatures and a number of classes")
+    if not isinstance(classes, int) or classes < 1:
+        raise InputError(f"a deferral has a number of classes, found {classes!r:.80}")
     learned = []
     for stage in range(len(chain) - 1):
         history = arrays.get(f"history{stage}")
         if history is None or history.shape != (classes,) or not np.isfinite(history).all():
             raise InputError(f"history{stage} of a deferral is {classes} finite numbers")
         wide = columns(stage + 1, classes)
-        parts = {name: logistic.load(arrays, f"{name}{stage}", wide) for name in _REGRESSIONS}
+        parts = {
+            name: logistic.load(arrays.get(f"{name}{stage}"), wide, f"{name}{stage} of a deferral")
+            for name in _REGRESSIONS
+        }
         learned.append(Learned(history.astype(np.float64), **parts))
-    return Deferral(chain, thresholds, powers, temperatures, tuple(learned), classes)
+    return Deferral(chain, thresholds, powers, tuple(learned), classes)
