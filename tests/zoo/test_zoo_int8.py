@@ -21,7 +21,7 @@ from edgewise.zoo.catalog import CATALOG
 LARGEST = 26e6
 NAMES = [name for name in zoo.names() if CATALOG[name].parameters <= LARGEST]
 # Large enough for every layer, small enough to be quick.
-SMALL = {"inception_v3": 75, "inception_v4": 75, "xception": 71, "tiny": 32, "posenet": 65}
+SMALL = {"inception_v3": 75, "xception": 71, "tiny": 32, "posenet": 65}
 TWICE = parse_scenario("single(warmup=0, max_runs=2, min_s=0, width=0)")
 LIMITS = Limits(timeout_s=120.0)
 # What fails, with the kind of failure and a piece of what is said of it. By what OpenVINO 2026.4 says, it loses a size
