@@ -14,7 +14,7 @@ test: setup          ## the tests: three at a time, since most wait for processe
 	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not alone and not slow"
 	$(BIN)/python -m pytest -m alone
 
-test-slow: setup     ## the longest: every hostile file on every engine, accuracies on whole data sets, the largest networks
+test-slow: setup     ## the longest: every hostile file and the zoo in int8 on every engine, whole data sets, the largest networks
 	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m slow
 
 check: setup         ## format, lint, types, import contracts, generated docs
