@@ -37,7 +37,7 @@ _UNITS = {"time": "ns", "energy": "uj", "memory": "bytes"}
 def run(evidence: Evidence) -> Section:
     if not evidence.selected:
         return absent(TITLE, "no policy was evaluated", "edgewise select evaluate PLAN --data FOLDER")
-    columns = COLUMNS
+    columns: tuple[Column, ...] = COLUMNS
     objectives = {each.selection.objective for each in evidence.selected}
     if len(objectives) == 1:
         unit = _UNITS[objectives.pop()]
