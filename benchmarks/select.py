@@ -106,11 +106,12 @@ def violations(table: Table, max_loss: float) -> tuple[int, int]:
         fitting, rest = halves(table.labels, 0.3, split)
         policy = cascade.fit(table.rows(fitting), max_loss=max_loss)
         best = single.fit(table.rows(fitting)).candidate
+        tried = risk.family(policy, table.rows(fitting), reference=best, epsilon=EPSILON, delta=DELTA)
         everything = table.rows(rest)
         for draw in range(DRAWS // SPLITS):
             chosen = np.random.default_rng((split, draw)).permutation(len(rest))[: len(rest) // 2]
             shown = everything.rows(chosen)
-            kept, promise = risk.controlled(risk.family(policy), shown, reference=best, epsilon=EPSILON, delta=DELTA)
+            kept, promise = risk.controlled(tried, shown, reference=best, epsilon=EPSILON, delta=DELTA)
             if promise.images:
                 given += 1
                 broken += float(risk.losses(kept, everything, best).mean()) > EPSILON
