@@ -54,9 +54,9 @@ def test_features_are_ranked_without_the_images_held_out(monkeypatch: pytest.Mon
         return ranked(trial, columns)
 
     monkeypatch.setattr(looking, "importance", spying)
-    look(simulated(300), count=3)
+    look(simulated(120), count=2)
     # Once of all images, for what is drawn of importance, and once in each fold.
-    assert sorted(sizes) == [200, 200, 200, 300]
+    assert sorted(sizes) == [60, 60, 120]
 
 
 def test_the_same_again(looked: Looked) -> None:

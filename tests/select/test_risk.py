@@ -55,7 +55,7 @@ def test_bounds_are_exceeded_as_seldom_as_promised(method: str, harm: float, luc
 
 @pytest.mark.parametrize(("harm", "luck"), WORLDS[:3])
 def test_the_exact_bound_is_the_tightest_on_average(harm: float, luck: float) -> None:
-    drawn = draws(harm, luck, 1000, 16)
+    drawn = draws(harm, luck, 400, 60)
     means = {method: np.mean([bound(each, 0.1) for each in drawn]) for method, bound in BOUNDS.items()}
     # Without any luck a bound of harm alone has less to allow for.
     others = {"betting", "bernstein", "hoeffding"} | ({"harm"} if luck else set())
@@ -93,10 +93,11 @@ def test_violations_over_resplits_stay_within_delta(method: str) -> None:
     boldly, so that only the control stands between them and the loss."""
     population = simulated(15_000, seed=11)
     fitting = simulated(1_500, seed=12)
-    policy = cascade.fit(fitting, max_loss=0.08)
+    policy = cascade.fit(fitting, max_loss=0.04)
     reference = single.fit(population).candidate
+    assert reference in policy.candidates, "no threshold makes up for one who is never asked"
     epsilon, delta, times = 0.02, 0.1, 250
-    tried = family(policy, fitting, reference=reference, epsilon=epsilon, delta=delta)
+    tried = family(policy, fitting, reference=reference, epsilon=epsilon, delta=delta, method=method)
     lost = [losses(each, population, reference) for each in tried]
     random = np.random.default_rng(13)
     violations, moved = 0, 0
@@ -144,7 +145,7 @@ def test_nothing_may_be_lost_and_something_is_saved_where_a_cheap_candidate_is_a
     """Together they are better than either: that is what can be shown, and not by the most careful. Of draws in which
     the dear one is the reference: where the cheap one looks better there is nothing to save."""
     cheaper, draws = 0, 0
-    for seed in range(16):
+    for seed in range(12):
         table, fresh = (
             simulated(1_500, strengths=(2.4, 2.4), costs_us=(100.0, 1500.0), shared=0.5, seed=2 * seed + part)
             for part in (0, 1)
@@ -156,7 +157,7 @@ def test_nothing_may_be_lost_and_something_is_saved_where_a_cheap_candidate_is_a
         draws += 1
         cost = fresh.costs(chosen.replay(fresh).ran).mean()
         cheaper += promise.images > 0 and cost < fresh.costs(single.Single(1).replay(fresh).ran).mean()
-    assert draws >= 4 and cheaper > 0.7 * draws
+    assert draws >= 3 and cheaper > 0.7 * draws
 
 
 def test_the_reference_is_left_where_nothing_can_be_shown() -> None:

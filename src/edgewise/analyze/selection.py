@@ -42,7 +42,7 @@ _NEXT_TO_NOTHING = 0.005
 def run(evidence: Evidence) -> Section:
     if not evidence.selected:
         return absent(TITLE, "no policy was evaluated", "edgewise select evaluate PLAN --data FOLDER")
-    columns = COLUMNS
+    columns: tuple[Column, ...] = COLUMNS
     objectives = {each.selection.objective for each in evidence.selected}
     if len(objectives) == 1:
         columns = costing(columns, objectives.pop())

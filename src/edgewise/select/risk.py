@@ -50,12 +50,13 @@ def family(
     reference: int,
     epsilon: float,
     delta: float,
+    method: str = "exact",
     objective: str = "time",
     top: int = 1,
 ) -> tuple[Policy, ...]:
     """From asking the last candidate about nearly everything to asking it about very little: those that are cheaper
-    than the reference, the surest first to lose at most `epsilon`, both by the images of `fitting`, and of several
-    alike the more careful."""
+    than the reference, the surest first to lose at most `epsilon` by `method`, both by the images of `fitting`, and of
+    several alike the more careful."""
     right = hits(fitting.scores[reference], fitting.labels, top)
     alone = _cost(Single(reference), Single(reference).replay(fitting, top=top), fitting, objective)
     found: list[tuple[float, Policy]] = []
@@ -63,7 +64,9 @@ def family(
         raised = policy.raised(by)
         replayed = raised.replay(fitting, top=top)
         if _cost(raised, replayed, fitting, objective) < alone:
-            doubt = p_exact(right.astype(np.int64) - replayed.right, epsilon, delta)
+            lost = right.astype(np.int64) - replayed.right
+            # A bound that asks for no chance says itself how sure it is: the smaller, the surer.
+            doubt = p_exact(lost, epsilon, delta) if method == "exact" else BOUNDS[method](lost, delta)
             found.append((round(doubt, _ALIKE), raised))
     return tuple(raised for _, raised in sorted(found, key=lambda pair: pair[0]))
 
