@@ -108,10 +108,11 @@ def violations(table: Table, max_loss: float) -> tuple[int, int]:
         fitting, rest = halves(table.labels, 0.3, split)
         policy = cascade.fit(table.rows(fitting), max_loss=max_loss)
         best = single.fit(table.rows(fitting)).candidate
+        tried = risk.family(policy, table.rows(fitting), reference=best, epsilon=EPSILON, delta=DELTA)
         everything = table.rows(rest)
         for draw in range(DRAWS // SPLITS):
             shown = everything.rows(np.random.default_rng((split, draw)).integers(0, len(rest), len(rest) // 2))
-            kept, promise = risk.controlled(risk.family(policy), shown, reference=best, epsilon=EPSILON, delta=DELTA)
+            kept, promise = risk.controlled(tried, shown, reference=best, epsilon=EPSILON, delta=DELTA)
             if promise.images:
                 given += 1
                 broken += float(risk.losses(kept, everything, best).mean()) > EPSILON

@@ -57,8 +57,41 @@ def said(selected: Selected) -> dict[str, str]:
 def test_the_cheapest_method_is_told_with_what_it_loses() -> None:
     bold = method("bold", 200, 0.79, over=0.02)
     text = said(planted(CASCADE, bold, POOR))["method_cheapest"]
-    assert "cascade is cheapest: the best candidate alone takes 2.08× [2.04, 2.13] the time" in text
+    assert text.startswith("cascade is cheapest of those shown to lose at most 0.5 points: the best candidate alone")
+    assert "takes 2.08× [2.04, 2.13] the time, prices taken as exact" in text
     assert "2,000 images held out" in text
+
+
+def test_a_method_that_may_lose_much_is_not_called_as_accurate() -> None:
+    """Four points less, and a wide interval that just reaches zero: nothing is shown by that."""
+    vague = method("vague", 300, 0.76, over=0.02, difference=Estimate(-0.081, -0.04, 0.001))
+    found = said(planted(vague))
+    assert "method_cheapest" not in found
+    assert found["method_none"].startswith("of no method do 2,000 images show that it is cheaper")
+    assert "loses at most 0.5 points" in found["method_none"]
+    whole = planted(vague)
+    allowed = replace(whole, selection=replace(whole.selection, max_loss=0.1))
+    assert "shown to lose at most 10 points" in said(allowed)["method_cheapest"]
+
+
+def test_another_precision_or_allowance_is_another_question() -> None:
+    whole = planted(CASCADE)
+    others = (
+        replace(whole.selection, candidates=("small on ort:cpu:int8", "large")),
+        replace(whole.selection, max_loss=0.01),
+        replace(whole.selection, objective="energy"),
+    )
+    assert len({whole.key, *(replace(whole, selection=each).key for each in others)}) == 4
+
+
+def test_confidence_and_the_cost_of_mixing_have_columns() -> None:
+    whole = planted(replace(CASCADE, hull_ratio=0.48))
+    found = replace(whole, selection=replace(whole.selection, calibration=((0.1, 0.02), (0.05, 0.01))))
+    section = selection.run(Evidence(selected=(found,)))
+    names = [column.name for column in section.columns]
+    rows = {row[1]: dict(zip(names, row, strict=True)) for row in section.rows}
+    assert (rows["small"]["calibration_error"], rows["small"]["calibrated_error"]) == (0.1, 0.02)
+    assert rows["cascade"]["calibration_error"] is None and rows["cascade"]["mix_ratio"] == 0.48
 
 
 def test_a_method_no_better_than_chance_among_models_is_called_that() -> None:
@@ -89,6 +122,10 @@ def test_costs_are_drawn_in_the_unit_of_the_objective() -> None:
     section = selection.run(Evidence(selected=(joules,)))
     assert next(column.unit for column in section.columns if column.name == "cost") == "uj"
     assert section.charts[0].x.unit == "uj"
+    looked = premodel.run(Evidence(selected=(replace(joules, looked=LOOKED),)))
+    assert next(column.unit for column in looked.columns if column.name == "cost") == "uj"
+    costs = [chart for chart in looked.charts if "energy of an image" in chart.title]
+    assert [chart.y.unit for chart in costs] == ["uj", "uj"]
 
 
 def test_nothing_evaluated_says_how_to() -> None:

@@ -22,6 +22,7 @@ FITS: Mapping[str, Callable[..., Policy]] = {
     "single": single.fit,
     "cascade": cascade.fit,
     "greedy": lambda table, **options: cascade.fit(table, how="greedy", **options),
+    "plain": lambda table, **options: cascade.fit(table, how="plain", **options),
     "deferral": deferral.fit,
     "agreement": agreement.fit,
 }
@@ -91,7 +92,7 @@ def test_fitting_again_gives_the_same(name: str, table: Table, fitted: dict[str,
     assert all(np.array_equal(arrays[key], others[key]) for key in arrays)
 
 
-@pytest.mark.parametrize("name", ["cascade", "greedy"])
+@pytest.mark.parametrize("name", ["cascade", "greedy", "plain"])
 @pytest.mark.parametrize("max_loss", [0.0, 0.01, 0.05])
 def test_no_more_is_lost_on_the_fitting_images_than_allowed(name: str, max_loss: float, table: Table) -> None:
     policy = FITS[name](table, max_loss=max_loss)
@@ -100,6 +101,14 @@ def test_no_more_is_lost_on_the_fitting_images_than_allowed(name: str, max_loss:
     assert replayed.right.mean() >= best - max_loss - 1e-9
     cost = spent(table, policy.candidates, replayed.ran, "time").mean()
     assert cost <= spent(table, (), single.fit(table).replay(table).ran, "time").mean() + 1e-6
+
+
+def test_the_plain_cascade_fits_one_threshold_and_the_searched_one_is_cheaper(table: Table) -> None:
+    plain, searched = cascade.fit(table, how="plain", max_loss=0.01), cascade.fit(table, max_loss=0.01)
+    assert plain.chain == (0, 1, 2, 3) and len(set(plain.thresholds)) == 1 and plain.measure == "odds"
+    assert plain.powers == ((1.0,), (0.0, 1.0), (0.0, 0.0, 1.0), (0.0, 0.0, 0.0, 1.0))
+    costs = [spent(table, each.candidates, each.replay(table).ran, "time").mean() for each in (searched, plain)]
+    assert costs[0] < costs[1]
 
 
 def test_more_loss_is_never_dearer(table: Table) -> None:

@@ -38,6 +38,22 @@ def test_false_alarms_over_whole_streams_are_within_alpha(kind: str) -> None:
     assert alarms / times <= alpha + 2 * math.sqrt(alpha * (1 - alpha) / times)
 
 
+@pytest.mark.parametrize("values", [(1.0,), (-1.0, 0.0), (-2.0, -1.0, 0.0)])
+def test_ties_are_no_reason_for_an_alarm_however_long_the_stream(values: tuple[float, ...]) -> None:
+    """Few values, all of them ties, and a stream a hundred times as long as calibration: what is wrong with a rank by a
+    hundredth adds up."""
+    random = np.random.default_rng(1)
+    alpha, times = 0.1, 50
+    wealth = []
+    for seed in range(times):
+        monitor = Monitor(random.choice(values, 20), alpha=alpha, seed=seed)
+        for value in random.choice(values, 2_000):
+            monitor.see(float(value))
+        wealth.append((monitor.alarmed, monitor.log_wealth))
+    assert sum(alarmed for alarmed, _ in wealth) / times <= alpha + 2 * math.sqrt(alpha * (1 - alpha) / times)
+    assert np.median([log for _, log in wealth]) < 0
+
+
 def signals(policy: cascade.Cascade, images: int, seed: int, difficulty: float = 1.0, scale: float = 1.0) -> np.ndarray:
     strengths = tuple(scale * each for each in (1.2, 1.8, 2.4, 3.0))
     replayed = policy.replay(simulated(images, seed=seed, difficulty=difficulty, strengths=strengths))
@@ -85,8 +101,8 @@ def test_what_is_saved_goes_on_as_if_nothing_happened() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"edges": [1.0, 0.5]}, {"counts": [1]}, {"wealth": []}, {"wealth": "all"}, {"alpha": 2.0}, {"seen": -1},
-     {"log": None}, {"seed": "x"}, {"alarm_at": "now"}, {"counts": None}],
+    [{"edges": [1.0, 0.5]}, {"lots": [0.5]}, {"lots": None}, {"counts": [1]}, {"wealth": []}, {"wealth": "all"},
+     {"alpha": 2.0}, {"seen": -1}, {"log": None}, {"seed": "x"}, {"alarm_at": "now"}, {"counts": None}],
 )  # fmt: skip
 def test_a_state_that_does_not_fit_together_is_refused(change: dict[str, object]) -> None:
     state = Monitor(np.random.default_rng(0).random(50)).saved()

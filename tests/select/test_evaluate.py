@@ -21,9 +21,10 @@ from edgewise.select.table import Table
 
 def guarded(table: Table) -> Policy:
     first, second = halves(table.labels, 0.5)
-    policy = cascade.fit(table.rows(first))
-    reference = single.fit(table.rows(first)).candidate
-    return controlled(family(policy), table.rows(second), reference=reference, epsilon=0.03, delta=0.1)[0]
+    fitting = table.rows(first)
+    reference = single.fit(fitting).candidate
+    tried = family(cascade.fit(fitting), fitting, reference=reference, epsilon=0.03, delta=0.1)
+    return controlled(tried, table.rows(second), reference=reference, epsilon=0.03, delta=0.1)[0]
 
 
 FITS: Mapping[str, Fit] = {
@@ -84,6 +85,12 @@ def test_nothing_leaks_where_labels_mean_nothing(table: Table) -> None:
     for method in found.methods:
         assert method.accuracy.value < 0.1 + noise
         assert method.over_hull < noise
+
+
+def test_how_far_confidence_is_off_before_and_after_a_temperature(selection: Selection) -> None:
+    assert len(selection.calibration) == len(selection.candidates)
+    for before, after in selection.calibration:
+        assert 0 <= after < before < 1
 
 
 def test_only_training_images_reach_a_fit(table: Table) -> None:

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from edgewise.core.errors import InputError
-from edgewise.select.features import NAMES, PAPER, extract, extract_all
+from edgewise.select.features import NAMES, PAPER, extract
 from edgewise.select.features.colour import grey_of
 from edgewise.select.features.main_object import otsu
 from edgewise.select.features.reduce import reduced, step_of
@@ -197,12 +197,6 @@ def test_only_what_is_asked_for_is_the_same_as_among_all(name: str) -> None:
     only = extract(image, only=(name,))
     assert only[place] == extract(image)[place]
     assert (only[np.arange(len(NAMES)) != place] == 0).any()
-
-
-def test_rows_for_all() -> None:
-    images = [canvas(10, 12), canvas(300, 200, (5, 6, 7))]
-    assert (extract_all(images)[1] == extract(images[1])).all()
-    assert extract_all([]).shape == (0, len(NAMES))
 
 
 @pytest.mark.parametrize(

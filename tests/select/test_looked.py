@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from tables import simulated
 
+import edgewise.select.looked as looking
 from edgewise.core.selected import Looked
 from edgewise.select.looked import TECHNIQUES, look
+from edgewise.select.thinning import Trial
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +43,20 @@ def test_every_technique_more_candidates_and_more_features_are_tried_on_images_h
     assert (one.count, one.least, one.most) == (1, one.cost, one.cost)
     assert max(each.accuracy for each in more) > one.accuracy
     assert [each.count for each in looked.by_features] == list(range(1, len(looked.importance) + 1))
+
+
+def test_features_are_ranked_without_the_images_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    ranked = looking.importance
+
+    def spying(trial: Trial, columns: tuple[int, ...]) -> dict[int, float]:
+        sizes.append(len(trial.points))
+        return ranked(trial, columns)
+
+    monkeypatch.setattr(looking, "importance", spying)
+    look(simulated(120), count=2)
+    # Once of all images, for what is drawn of importance, and once in each fold.
+    assert sorted(sizes) == [60, 60, 120]
 
 
 def test_the_same_again(looked: Looked) -> None:

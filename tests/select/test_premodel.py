@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -244,3 +245,16 @@ def test_memory_may_be_what_is_saved() -> None:
 
 def test_all_reasons_are_one_word() -> None:
     assert {premodel.CHOSEN, premodel.OTHERWISE, premodel.STRANGE} == {"chosen", "otherwise", "strange"}
+
+
+def test_candidates_are_ranked_by_what_asking_them_costs_with_preparing() -> None:
+    """The first runs faster, but making an image its input takes longer than the other takes as a whole."""
+    right, features = np.ones((40, 2), np.bool_), np.random.default_rng(0).random((40, len(NAMES)))
+    table = planted(right, (1e6, 3e6), features)
+    slow = replace(table.candidates[0], preprocess="large", prepare_ns=5e6)
+    assert premodel.fit(table, features=["contrast"]).chain == (0,)
+    table = replace(table, candidates=(slow, table.candidates[1]))
+    assert premodel.fit(table, features=["contrast"]).chain == (1,)
+    # Energy is that of the candidates alone.
+    told = tuple(replace(each, energy_uj=float(place + 1)) for place, each in enumerate(table.candidates))
+    assert premodel.fit(replace(table, candidates=told), features=["contrast"], objective="energy").chain == (0,)

@@ -55,11 +55,29 @@ def test_bounds_are_exceeded_as_seldom_as_promised(method: str, harm: float, luc
 
 @pytest.mark.parametrize(("harm", "luck"), WORLDS[:3])
 def test_the_exact_bound_is_the_tightest_on_average(harm: float, luck: float) -> None:
-    drawn = draws(harm, luck, 600, 60)
+    drawn = draws(harm, luck, 400, 60)
     means = {method: np.mean([bound(each, 0.1) for each in drawn]) for method, bound in BOUNDS.items()}
     # Without any luck a bound of harm alone has less to allow for.
     others = {"betting", "bernstein", "hoeffding"} | ({"harm"} if luck else set())
     assert means["exact"] < min(means[method] for method in others)
+
+
+@pytest.mark.parametrize("count", [9, 30, 61])
+def test_no_share_of_differing_answers_makes_a_small_sum_likelier_than_the_grid_says(count: int) -> None:
+    """Near one sums are all even or all odd, and the chance is not largest at the end."""
+    random = np.random.default_rng(count)
+    for differing in (count, count - 1, count - 3, count // 2, count // 6):
+        for _ in range(4):
+            plus = int(random.integers(0, differing // 2 + 1))
+            lost = np.repeat([1, -1, 0], [plus, differing - plus, count - differing])
+            for epsilon in (0.0, 0.1):
+                found = p_exact(lost, epsilon, 0.1)
+                most = share_limits(differing, count, 0.02)[1]
+                closely = max(
+                    at_most(int(lost.sum()), count, (share + epsilon) / 2, (share - epsilon) / 2)
+                    for share in np.linspace(min(epsilon, most), most, 1_000)
+                )
+                assert found >= min(1.0, closely + 0.01) - 2e-4
 
 
 def test_what_is_shown_is_what_the_bound_says() -> None:
@@ -75,11 +93,13 @@ def test_violations_over_resplits_stay_within_delta(method: str, epsilon: float)
     that were fitted, so that only the control stands between them and the loss. Where luck is not set against harm,
     pooled answers differ too often from the reference's for less than a tenth."""
     population = simulated(15_000, seed=11)
-    policy = cascade.fit(simulated(1_500, seed=12))
+    fitting = simulated(1_500, seed=12)
+    policy = cascade.fit(fitting, max_loss=0.04)
     reference = single.fit(population).candidate
-    tried = family(policy)
-    lost = [losses(each, population, reference) for each in tried]
+    assert reference in policy.candidates, "no threshold makes up for one who is never asked"
     delta, times = 0.1, 250
+    tried = family(policy, fitting, reference=reference, epsilon=epsilon, delta=delta, method=method)
+    lost = [losses(each, population, reference) for each in tried]
     random = np.random.default_rng(13)
     violations, moved = 0, 0
     for _ in range(times):
@@ -87,7 +107,8 @@ def test_violations_over_resplits_stay_within_delta(method: str, epsilon: float)
         accepted = -1
         while accepted + 1 < len(lost) and shown(lost[accepted + 1][rows], epsilon, delta, method):
             accepted += 1
-        violations += accepted >= 0 and lost[accepted].mean() > epsilon
+        # Any that was passed may be taken, so none may lose more.
+        violations += any(each.mean() > epsilon for each in lost[: accepted + 1])
         moved += accepted > 0
     assert violations / times <= delta + 2 * math.sqrt(delta * (1 - delta) / times)
     assert moved > times / 2
@@ -96,28 +117,57 @@ def test_violations_over_resplits_stay_within_delta(method: str, epsilon: float)
 def test_the_walk_stops_at_the_first_that_cannot_be_shown() -> None:
     table, fresh = simulated(1_500, seed=1), simulated(2_000, seed=2)
     policy = cascade.fit(table)
-    tried = family(policy)
     reference = single.fit(table).candidate
+    tried = family(policy, table, reference=reference, epsilon=0.02, delta=0.05)
     chosen, promise = controlled(tried, fresh, reference=reference, epsilon=0.02, delta=0.05)
-    place = tried.index(chosen)
-    assert all(shown(losses(each, fresh, reference), 0.02, 0.05, "exact") for each in tried[: place + 1])
-    assert place == len(tried) - 1 or not shown(losses(tried[place + 1], fresh, reference), 0.02, 0.05, "exact")
-    assert promise.bound <= 0.02 and promise.images == 2_000
+    passed = [shown(losses(each, fresh, reference), 0.02, 0.05, "exact") for each in tried]
+    walked = tried[: passed.index(False)] if False in passed else tried
+    costs = {each: fresh.costs(each.replay(fresh).ran).mean() for each in walked}
+    assert costs[chosen] == min(costs.values())
+    assert promise.images == 2_000
     assert (promise.epsilon, promise.delta, promise.method) == (0.02, 0.05, "exact")
     stricter, _ = controlled(tried, fresh, reference=reference, epsilon=0.005, delta=0.05)
     bolder, _ = controlled(tried, fresh, reference=reference, epsilon=0.05, delta=0.05)
-    costs = [fresh.costs(each.replay(fresh).ran).mean() for each in (bolder, chosen)]
-    assert costs[0] <= costs[1]
-    if isinstance(stricter, cascade.Cascade):
-        assert tried.index(stricter) <= place
+    careful, middle, bold = (fresh.costs(each.replay(fresh).ran).mean() for each in (stricter, chosen, bolder))
+    assert bold <= middle <= careful <= fresh.costs(single.Single(reference).replay(fresh).ran).mean()
+
+
+def test_the_order_is_by_what_the_images_of_fitting_can_show_and_nobody_is_dearer() -> None:
+    table = simulated(1_500, seed=1)
+    reference = single.fit(table).candidate
+    tried = family(cascade.fit(table), table, reference=reference, epsilon=0.0, delta=0.05)
+    doubts = [p_exact(losses(each, table, reference), 0.0, 0.05) for each in tried]
+    assert np.round(doubts, 8).tolist() == sorted(np.round(doubts, 8).tolist())
+    alone = table.costs(single.Single(reference).replay(table).ran).mean()
+    assert all(table.costs(each.replay(table).ran).mean() < alone for each in tried)
+
+
+def test_nothing_may_be_lost_and_something_is_saved_where_a_cheap_candidate_is_as_good() -> None:
+    """Together they are better than either: that is what can be shown, and not by the most careful. Of draws in which
+    the dear one is the reference: where the cheap one looks better there is nothing to save."""
+    cheaper, draws = 0, 0
+    for seed in range(12):
+        table, fresh = (
+            simulated(1_500, strengths=(2.4, 2.4), costs_us=(100.0, 1500.0), shared=0.5, seed=2 * seed + part)
+            for part in (0, 1)
+        )
+        if single.fit(table).candidate == 0:
+            continue
+        tried = family(cascade.fit(table), table, reference=1, epsilon=0.0, delta=0.05)
+        chosen, promise = controlled(tried, fresh, reference=1, epsilon=0.0, delta=0.05)
+        draws += 1
+        cost = fresh.costs(chosen.replay(fresh).ran).mean()
+        cheaper += promise.images > 0 and cost < fresh.costs(single.Single(1).replay(fresh).ran).mean()
+    assert draws >= 3 and cheaper > 0.7 * draws
 
 
 def test_the_reference_is_left_where_nothing_can_be_shown() -> None:
     table = simulated(40, seed=2)
     policy = cascade.fit(simulated(500, seed=1), max_loss=0.2)
-    chosen, promise = controlled(family(policy), table, reference=3, epsilon=0.0, delta=0.01, method="hoeffding")
+    tried = family(policy, table, reference=3, epsilon=0.0, delta=0.01)
+    chosen, promise = controlled(tried, table, reference=3, epsilon=0.0, delta=0.01, method="hoeffding")
     assert chosen == single.Single(3)
-    assert promise.images == 0 and promise.bound == 0.0
+    assert promise.images == 0
 
 
 def test_bad_options_are_refused() -> None:

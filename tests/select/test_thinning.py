@@ -9,7 +9,7 @@ from tables import COSTS, hidden, planted, simulated
 from edgewise.core.errors import InputError
 from edgewise.select import thinning
 from edgewise.select.features import NAMES
-from edgewise.select.thinning import Trial, eliminate, importance, scale_of, shares, uncorrelated
+from edgewise.select.thinning import Trial, eliminate, importance, scale_of, uncorrelated
 from edgewise.select.worth import features_of, trial_of, worth
 
 
@@ -61,7 +61,6 @@ def test_elimination_leaves_what_tells() -> None:
     assert len(left) < len(kept) / 2
     losses = importance(trial_of(table), left)
     assert max(losses, key=lambda column: losses[column]) == NAMES.index("contrast")
-    assert sum(shares(losses).values()) == pytest.approx(1)
 
 
 def test_elimination_ends_where_accuracy_would_be_lost() -> None:
@@ -87,7 +86,3 @@ def test_images_that_all_look_alike_are_refused() -> None:
     table = planted(right, COSTS, np.ones((50, len(NAMES))))
     with pytest.raises(InputError, match="nothing tells"):
         worth(table)
-
-
-def test_losses_without_any_have_no_shares() -> None:
-    assert shares({1: 0.0, 2: -0.1}) == {1: 0.0, 2: 0.0}

@@ -8,6 +8,7 @@ from ..core.chart import Axis, Chart, Series
 from ..core.selected import Looked, Selected, Tried
 from ..core.types import Column, Finding, Section
 from .evidence import Evidence, absent
+from .selection import UNITS, costing
 
 PLACE = 49
 TITLE = "The premodel"
@@ -30,7 +31,9 @@ def run(evidence: Evidence) -> Section:
     rows = [row for selected, looked in found for row in _rows(selected, looked)]
     findings = [finding for selected, looked in found for finding in _findings(selected, looked)]
     charts = [chart for selected, looked in found for chart in _charts(selected, looked)]
-    return Section(TITLE, COLUMNS, tuple(rows), tuple(findings), tuple(charts))
+    objectives = {selected.selection.objective for selected, _ in found}
+    columns = costing(COLUMNS, objectives.pop()) if len(objectives) == 1 else COLUMNS
+    return Section(TITLE, columns, tuple(rows), tuple(findings), tuple(charts))
 
 
 def _rows(selected: Selected, looked: Looked) -> Iterator[tuple[object, ...]]:
@@ -56,7 +59,7 @@ def _findings(selected: Selected, looked: Looked) -> Iterator[Finding]:
 
 
 def _charts(selected: Selected, looked: Looked) -> Iterator[Chart]:
-    names, name = selected.selection.candidates, selected.name
+    names, name, objective = selected.selection.candidates, selected.name, selected.selection.objective
     share = Axis("share of images", "share")
     optimal = Series("cheapest that is right", names, looked.optimal)
     yield Chart("bar", f"{name}: how often each is the cheapest that is right", Axis("candidate"), share, (optimal,))
@@ -74,25 +77,27 @@ def _charts(selected: Selected, looked: Looked) -> Iterator[Chart]:
         yield Chart("bar", title, Axis("feature"), Axis("accuracy lost", "points"), (lost,))
     for what, tried in (("models", looked.by_candidates), ("features", looked.by_features)):
         if tried:
-            yield _along(f"{name}: accuracy by the number of {what}", what, "accuracy", tried)
-            yield _along(f"{name}: time of an image by the number of {what}", what, "ns", tried)
+            yield _accuracy(f"{name}: accuracy by the number of {what}", what, tried)
+            yield _cost(f"{name}: {objective} of an image by the number of {what}", what, objective, tried)
 
 
 def _left(number: int, before: str) -> str:
     return "on all images" if not number else f"on what is wrong up to {before}"
 
 
-def _along(title: str, what: str, unit: str, tried: tuple[Tried, ...]) -> Chart:
+def _accuracy(title: str, what: str, tried: tuple[Tried, ...]) -> Chart:
     counts = tuple(each.count for each in tried)
-    if unit == "accuracy":
-        series = Series("premodel", counts, tuple(each.accuracy for each in tried), stroke="line")
-        return Chart("line", title, Axis(f"number of {what}", "count"), Axis("accuracy", "accuracy"), (series,))
+    series = Series("premodel", counts, tuple(each.accuracy for each in tried), stroke="line")
+    return Chart("line", title, Axis(f"number of {what}", "count"), Axis("accuracy", "accuracy"), (series,))
+
+
+def _cost(title: str, what: str, objective: str, tried: tuple[Tried, ...]) -> Chart:
     series = Series(
         "premodel",
-        counts,
+        tuple(each.count for each in tried),
         tuple(each.cost for each in tried),
         tuple(each.least for each in tried),
         tuple(each.most for each in tried),
         stroke="line",
     )
-    return Chart("line", title, Axis(f"number of {what}", "count"), Axis("time", "ns"), (series,))
+    return Chart("line", title, Axis(f"number of {what}", "count"), Axis(objective, UNITS[objective]), (series,))

@@ -24,14 +24,19 @@ COLUMNS = (
     Column("difference_interval", "points_range"),
     Column("oracle_gap_closed", "share"),
     Column("over_mix", "points"),
+    Column("mix_ratio", "ratio", 2),
     Column("p", "p", 5),
     Column("precision", "accuracy", 4),
     Column("recall", "accuracy", 4),
     Column("f1", "accuracy", 4),
     Column("refused", "share", 6),
     Column("overhead", "ns", 3),
+    Column("calibration_error", "share", 7),
+    Column("calibrated_error", "share", 7),
 )
-_UNITS = {"time": "ns", "energy": "uj", "memory": "bytes"}
+UNITS = {"time": "ns", "energy": "uj", "memory": "bytes"}
+# What a method may lose and still be called as accurate: with nothing allowed, no number of images would show it.
+_NEXT_TO_NOTHING = 0.005
 
 
 def run(evidence: Evidence) -> Section:
@@ -40,16 +45,21 @@ def run(evidence: Evidence) -> Section:
     columns: tuple[Column, ...] = COLUMNS
     objectives = {each.selection.objective for each in evidence.selected}
     if len(objectives) == 1:
-        unit = _UNITS[objectives.pop()]
-        columns = tuple(Column(c.name, unit, c.spare) if c.name == "cost" else c for c in COLUMNS)
+        columns = costing(columns, objectives.pop())
     rows = [row for each in evidence.selected for row in _rows(each)]
     findings = [finding for each in evidence.selected for finding in _findings(each)]
     charts = [chart for each in evidence.selected for chart in _charts(each)]
     return Section(TITLE, columns, tuple(rows), tuple(findings), tuple(charts))
 
 
+def costing(columns: tuple[Column, ...], objective: str) -> tuple[Column, ...]:
+    """With the cost in the unit of the objective."""
+    return tuple(Column(c.name, UNITS[objective], c.spare) if c.name == "cost" else c for c in columns)
+
+
 def _rows(selected: Selected) -> Iterator[tuple[object, ...]]:
     found = selected.selection
+    off = dict(zip(found.candidates, found.calibration, strict=False))
     for method in (found.reference, *found.singles, *found.methods, found.oracle):
         same = method is found.reference
         yield (
@@ -63,18 +73,27 @@ def _rows(selected: Selected) -> Iterator[tuple[object, ...]]:
             None if same else (method.difference.low, method.difference.high),
             None if same else method.gap_closed,
             method.over_hull,
+            method.hull_ratio,
             None if same else method.p,
             method.precision,
             method.recall,
             method.f1,
             method.refused,
             method.overhead_ns or None,
+            *off.get(method.name, (None, None)),
         )
 
 
+def allowed(selection: Selection) -> float:
+    """The share of images that a method may lose."""
+    return max(selection.max_loss, _NEXT_TO_NOTHING)
+
+
 def cheapest(selection: Selection) -> Method | None:
-    """The cheapest method that is no less accurate than the best single candidate, as far as these images can tell."""
-    fitting = [each for each in selection.methods if each.difference.high >= 0 and each.ratio.high < 1]
+    """The cheapest method of which these images show that it loses no more beside the best single candidate than it
+    may, and is cheaper."""
+    may = allowed(selection)
+    fitting = [each for each in selection.methods if each.difference.low >= -may and each.ratio.high < 1]
     return min(fitting, key=lambda each: each.cost.value, default=None)
 
 
@@ -82,7 +101,7 @@ def _findings(selected: Selected) -> Iterator[Finding]:
     found, about = selected.selection, selected.name
     best = cheapest(found)
     if best is None:
-        yield Finding("method_none", "note", about, (("images", found.images), ("folds", found.folds)))
+        yield Finding("method_none", "note", about, (("images", found.images), ("allowed", allowed(found))))
     else:
         values: tuple[tuple[str, Scalar], ...] = (
             ("method", best.name),
@@ -94,6 +113,7 @@ def _findings(selected: Selected) -> Iterator[Finding]:
             ("difference_low", best.difference.low),
             ("difference_high", best.difference.high),
             ("images", found.images),
+            ("allowed", allowed(found)),
         )
         yield Finding("method_cheapest", "note", about, values)
     poor = [each.name for each in found.methods if each.over_hull <= 0]
@@ -106,7 +126,7 @@ def _findings(selected: Selected) -> Iterator[Finding]:
 
 def _charts(selected: Selected) -> Iterator[Chart]:
     found = selected.selection
-    cost = Axis("cost of an image" if found.objective != "time" else "time of an image", _UNITS[found.objective])
+    cost = Axis("cost of an image" if found.objective != "time" else "time of an image", UNITS[found.objective])
     series = [
         _points("single models", found.singles),
         Series(

@@ -36,13 +36,12 @@ class Candidate:
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """With probability 1 - `delta` over the draw of the `images` it was shown on, the policy loses at most `epsilon` of
-    the reference's right answers on further images like them. `bound` is the smallest such loss that could be shown,
-    by `method`. `images` is 0 where nothing had to be shown: the reference answers everything."""
+    the reference's right answers on further images like them, by the bound called `method`. `images` is 0 where nothing
+    had to be shown: the reference answers everything."""
 
     epsilon: float
     delta: float
     images: int
-    bound: float
     method: str
 
 
@@ -98,7 +97,10 @@ class Method:
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Every method on the same held-out images. `singles` has each candidate by itself, in their order; `best` is how
-    often each was the best of the training folds; `hull` goes from the cheapest to the most accurate."""
+    often each was the best of the training folds; `hull` goes from the cheapest to the most accurate. `max_loss` is how
+    much methods were allowed to lose when they were fitted. `calibration` has for each candidate how far its confidence
+    is off (the expected calibration error), as it is, and at the temperature under which labels of other images are
+    likeliest."""
 
     candidates: tuple[str, ...]
     objective: str
@@ -112,3 +114,5 @@ class Selection:
     methods: tuple[Method, ...]
     oracle: Method
     hull: tuple[Spot, ...]
+    max_loss: float = 0.0
+    calibration: tuple[tuple[float, float], ...] = ()

@@ -58,4 +58,7 @@ class Selected:
 
     @property
     def key(self) -> str:
-        return f"{self.name}|{self.machine}|{self.data}|{self.selection.objective}|{self.selection.top}"
+        """Everything that makes it another question: candidates by their whole names, with targets and precisions."""
+        asked = self.selection
+        parts = (*asked.candidates, self.machine, self.data, asked.objective, asked.top, f"{asked.max_loss:g}")
+        return "|".join(str(part) for part in parts)

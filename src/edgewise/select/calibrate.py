@@ -67,12 +67,6 @@ def tempered(scores: Scores, divisor: float) -> Floats:
     return logits
 
 
-def likelihood_loss(logs: Floats | Scores, labels: NDArray[np.int64]) -> float:
-    """The mean negative logarithm of the probability of the label."""
-    own = np.take_along_axis(logs, labels[:, None], axis=1)
-    return -float(np.fmax(own, FLOOR).astype(np.float64).mean())
-
-
 def reliability(confidence: Floats, right: Flags, bins: int = 15) -> tuple[Bin, ...]:
     """Images in bins of equal width of confidence; empty bins are left out."""
     places = np.minimum((confidence * bins).astype(np.int64), bins - 1)

@@ -1,15 +1,22 @@
-"""Do the images still look like those the guarantee was shown on? Asked after every one, wrong at most once in 1/alpha.
+"""Do the images still look like those the guarantee was shown on? Asked after every one, and seldom wrong.
 
 A guarantee holds for images like those it was calibrated on. What a policy sees of an image is whom it asked and how
-sure it was, so that is watched. Each value gets its rank among those of calibration and all that came since; while
-images are exchangeable, ranks are uniform and independent, and no way of betting on them wins (conformal test
-martingales: Vovk, Nouretdinov & Gammerman 2003, "Testing exchangeability on-line"). Wealth above 1/alpha is the alarm:
-it happens with a probability of at most alpha over the whole stream, however long (Ville 1939). Ranks rather than
-shares beside the calibration's: those are estimates, and a long stream would prove them wrong by itself.
+sure it was, so that is watched. Each value gets its rank among those of calibration and all that came since, ties
+broken by lot; while images are exchangeable, ranks are uniform and independent, and no way of betting on them wins
+(conformal test martingales: Vovk, Nouretdinov & Gammerman 2003, "Testing exchangeability on-line"). Wealth above
+1/alpha is the alarm: over a whole stream, however long, its probability is at most alpha (Ville 1939) where the images
+of calibration had no part in choosing the policy. Those of a promise had: they said how far its thresholds go. So alpha
+is what false alarms come to about, not a limit that is proved. Ranks rather than shares beside the calibration's: those
+are estimates, and a long stream would prove them wrong by itself.
+
+What is tested is exchangeability, so the order of images counts: a folder that is streamed class by class is not
+exchangeable, and sets off the alarm though every image in it is like those of calibration. Shuffle it. The state lives
+in one process: another one, or a second run, begins again with that of calibration.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,11 +54,15 @@ class Monitor:
             raise InputError(f"the rate of false alarms is between 0 and 1, found {alpha}")
         self.alpha = alpha
         self._seed = seed
-        self._edges = np.unique(np.quantile(values, np.linspace(0, 1, _BINS + 1)[1:-1], method="inverted_cdf"))
-        places = np.searchsorted(self._edges, values, side="right")
-        self._counts = np.bincount(places, minlength=len(self._edges) + 1)
-        # Edges are values of calibration, and a new one is as likely in each gap between neighbours: there is one gap
-        # more than there are values. With this the next bin is drawn as from Pólya's urn, and ranks are uniform.
+        # Confidences are often exactly one. Every value draws a lot beside it, and pairs of the two do not tie.
+        lots = np.random.default_rng(seed).random(len(values))
+        ordered = sorted(zip(values.tolist(), lots.tolist(), strict=True))
+        places = sorted({len(ordered) * cut // _BINS for cut in range(1, _BINS)})
+        self._edges = [ordered[place] for place in places]
+        self._counts = np.diff([0, *places, len(ordered)])
+        # Edges are values of calibration, each the first of its bin, and a new one is as likely in each gap between
+        # neighbours: there is one gap more than there are values. With this the next bin is drawn as from Pólya's urn,
+        # and ranks are uniform.
         self._counts[0] += 1
         self._seen = 0
         self._wealth = np.full(_BETS, 1 / _BETS)
@@ -78,9 +89,9 @@ class Monitor:
 
     def see(self, value: float) -> bool:
         """Whether the alarm is on after this one."""
-        place = int(np.searchsorted(self._edges, value, side="right"))
+        place = bisect_right(self._edges, (float(value), self._uniform(0)))
         # Within a bin the rank is drawn by lot.
-        below = float(self._counts[:place].sum()) + self._uniform() * float(self._counts[place])
+        below = float(self._counts[:place].sum()) + self._uniform(1) * float(self._counts[place])
         rank = below / float(self._counts.sum())
         self._counts[place] += 1
         self._seen += 1
@@ -94,9 +105,11 @@ class Monitor:
             self._alarm_at = self._seen
         return self.alarmed
 
-    def _uniform(self) -> float:
-        """By number and seed (splitmix64), so that a monitor that was saved goes on as if it had not been."""
-        state = (self._seed * 0x2545F4914F6CDD1D + (self._seen + 1) * 0x9E3779B97F4A7C15) & _MASK
+    def _uniform(self, draw: int) -> float:
+        """By number and seed (splitmix64), so that a monitor that was saved goes on as if it had not been. Two draws
+        for each image."""
+        number = 2 * self._seen + draw + 1
+        state = (self._seed * 0x2545F4914F6CDD1D + number * 0x9E3779B97F4A7C15) & _MASK
         state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
         state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
         return ((state ^ (state >> 31)) >> 11) / (1 << 53)
@@ -105,7 +118,8 @@ class Monitor:
         return {
             "alpha": self.alpha,
             "seed": self._seed,
-            "edges": self._edges.tolist(),
+            "edges": [value for value, _ in self._edges],
+            "lots": [lot for _, lot in self._edges],
             "counts": self._counts.tolist(),
             "seen": self._seen,
             "wealth": self._wealth.tolist(),
@@ -123,14 +137,16 @@ def _gains(rank: float) -> NDArray[np.float64]:
 
 def load(fields: Mapping[str, Any]) -> Monitor:
     """A monitor that goes on where the saved one was."""
-    numbers = {name: _numbers(fields, name) for name in ("edges", "counts", "wealth")}
+    numbers = {name: _numbers(fields, name) for name in ("edges", "lots", "counts", "wealth")}
+    pairs = list(zip(numbers["edges"].tolist(), numbers["lots"].tolist(), strict=False))
     sizes = {name: len(value) for name, value in numbers.items()}
     whole = {name: fields.get(name) for name in ("seed", "seen")}
     alpha, log, alarm_at = (fields.get(name) for name in ("alpha", "log", "alarm_at"))
     fits = (
         sizes["counts"] == sizes["edges"] + 1
+        and sizes["lots"] == sizes["edges"]
         and sizes["wealth"] == _BETS
-        and bool((np.diff(numbers["edges"]) > 0).all())
+        and pairs == sorted(set(pairs))
         and bool((numbers["counts"] >= 0).all() and numbers["counts"].sum() > 0)
         and bool((numbers["wealth"] >= 0).all() and numbers["wealth"].sum() > 0)
         and all(isinstance(value, int) and value >= 0 for value in whole.values())
@@ -142,7 +158,7 @@ def load(fields: Mapping[str, Any]) -> Monitor:
     if not fits:
         raise InputError("the state of a drift monitor does not fit together: it was not saved by one")
     made = Monitor([0.0, 1.0], alpha=float(fields["alpha"]), seed=int(fields["seed"]))
-    made._edges, made._wealth = numbers["edges"], numbers["wealth"]
+    made._edges, made._wealth = pairs, numbers["wealth"]
     made._counts = numbers["counts"].astype(np.int64)
     made._seen, made._log, made._alarm_at = int(fields["seen"]), float(fields["log"]), alarm_at
     return made

@@ -3,6 +3,9 @@
 Whatever a method chooses (candidates, temperatures, thresholds, how far a guarantee lets it go) it chooses inside the
 training folds, from which it may keep a part aside as it likes. So does the best single candidate. What is held out is
 only replayed.
+
+Intervals are of images: what others of the same kind would have given. What a candidate costs is taken as exact: how
+far its price is off is in none of them.
 """
 
 from __future__ import annotations
@@ -19,11 +22,12 @@ from ..core.choice import Estimate, Method, Selection, Spot
 from ..core.errors import InputError
 from ..core.stats import Z95, Discordance, wilson
 from . import baselines
+from .calibrate import calibration_error, reliability, temperature, tempered
 from .chain import spent
-from .folds import folds, outside
+from .folds import folds, halves, outside
 from .policies import single
 from .policy import REFUSED, Policy, Replayed
-from .table import Table
+from .table import Scores, Table
 
 Fit = Callable[[Table], Policy]
 Floats = NDArray[np.float64]
@@ -57,7 +61,11 @@ def evaluate(
     timed: bool = False,
 ) -> Selection:
     """`max_loss`: how much less accurate than the most accurate candidate the best single one may be where it is
-    cheaper. `timed`: deciding is timed, and counts towards an image's time."""
+    cheaper. `timed`: deciding is timed, and counts towards an image's time.
+
+    Time is of all: candidates, preparing, features (all of them, even where a policy uses some) and deciding. Energy is
+    that of the candidates alone: no meter tells what features and deciding take, so it flatters whoever computes much
+    to choose."""
     if len(table.candidates) < 2:
         raise InputError("choosing takes two candidates or more, found one", "--models a.onnx b.onnx")
     parts = folds(table.labels, count, seed)
@@ -95,7 +103,20 @@ def evaluate(
         tuple(made[singles:]),
         made[1],
         corners,
+        max_loss,
+        tuple(_calibration(scores, table, seed) for scores in table.scores),
     )
+
+
+def _calibration(scores: Scores, table: Table, seed: int) -> tuple[float, float]:
+    """How far confidence is off on half of the images, before and after the temperature of the other half."""
+    fitting, kept = halves(table.labels, 0.5, seed)
+    divisor = temperature(scores[fitting], table.labels[fitting])
+    before, after = (
+        calibration_error(reliability(np.exp(logs.max(axis=1)), logs.argmax(axis=1) == table.labels[kept]))
+        for logs in (tempered(scores[kept], 1.0), tempered(scores[kept], divisor))
+    )
+    return before, after
 
 
 def _outcome(name: str, table: Table, policy: Policy, objective: str, top: int) -> Outcome:
@@ -159,7 +180,8 @@ def deciding_ns(policy: Policy, table: Table, images: int = _TIMED) -> float:
 
 
 def _ratios(costs: Floats, seed: int) -> list[Estimate]:
-    """Mean cost of each column over that of the first, with the percentiles of a paired bootstrap over images."""
+    """Mean cost of each column over that of the first, with the percentiles of a paired bootstrap over images. Prices
+    are not drawn again: an interval is that of images, as if prices were exact."""
     count = len(costs)
     random = np.random.default_rng(seed)
     drawn = []

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.selected import Looked, Round, Tried
+from .baselines import alone
 from .chain import spent
 from .evaluate import evaluate
 from .features import NAMES
@@ -24,16 +25,16 @@ from .worth import features_of, trial_of, worth
 TECHNIQUES = ("knn", "tree", "svm", "knn+tree", "knn+svm", "tree+knn", "svm+knn")
 
 
-def look(table: Table, *, objective: str = "time", top: int = 1, count: int = 5, seed: int = 0) -> Looked:
+def look(table: Table, *, objective: str = "time", top: int = 1, count: int = 10, seed: int = 0) -> Looked:
     """`count`: folds of what is held out."""
     right = table.right(top)
-    costs = [candidate.cost(objective) for candidate in table.candidates]
+    costs = alone(table, objective).tolist()
     best = optimal(right, costs)
-    names, named = [*NAMES], _Worth(top, objective, seed)
-    kept, _ = uncorrelated(features_of(table))
-    losses = importance(trial_of(table, top=top, objective=objective, seed=seed), kept)
-    # In one order for all folds: which feature is the next is no result, what so many of them do is.
-    ordered = [names[column] for column in sorted(kept, key=lambda column: -losses[column])]
+    lost = partial(_losses, top=top, objective=objective, seed=seed)
+    named = _Once(partial(worth, top=top, objective=objective, seed=seed))
+    # In an order of its own for each fold: one that had seen the images held out would have chosen for them.
+    ranked = _Once(lambda fitting: tuple(name for name, _ in sorted(lost(fitting), key=lambda each: -each[1])))
+    losses = lost(table)
     fitted = partial(premodel.fit, top=top, objective=objective, seed=seed)
 
     def held_out(number: int, fit: Callable[[Table], Premodel]) -> Tried:
@@ -54,24 +55,31 @@ def look(table: Table, *, objective: str = "time", top: int = 1, count: int = 5,
     return Looked(
         tuple(float((best == place).mean()) for place in range(len(costs))),
         _rounds(table, costs, right),
-        tuple((names[column], losses[column]) for column in kept),
+        losses,
         compared.methods,
         tuple(
             held_out(number, lambda fitting, number=number: fitted(fitting, count=number, features=named(fitting)))  # type: ignore[misc]
             for number in range(1, len(costs) + 1)
         ),
         tuple(
-            held_out(number, lambda fitting, number=number: fitted(fitting, features=ordered[:number]))  # type: ignore[misc]
-            for number in range(1, len(ordered) + 1)
+            held_out(number, lambda fitting, number=number: fitted(fitting, features=ranked(fitting)[:number]))  # type: ignore[misc]
+            for number in range(1, len(losses) + 1)
         ),
     )
 
 
-class _Worth:
+def _losses(table: Table, *, top: int, objective: str, seed: int) -> tuple[tuple[str, float], ...]:
+    """What accuracy is lost without each of the features that the correlation filter leaves."""
+    kept, _ = uncorrelated(features_of(table))
+    found = importance(trial_of(table, top=top, objective=objective, seed=seed), kept)
+    return tuple((NAMES[column], found[column]) for column in kept)
+
+
+class _Once:
     """Features found on a fold's training images once, for everything that is tried there."""
 
-    def __init__(self, top: int, objective: str, seed: int) -> None:
-        self._how = partial(worth, top=top, objective=objective, seed=seed)
+    def __init__(self, how: Callable[[Table], tuple[str, ...]]) -> None:
+        self._how = how
         self._found: dict[bytes, tuple[str, ...]] = {}
 
     def __call__(self, fitting: Table) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ class Table:
     labels: NDArray[np.int64]
     scores: tuple[Scores, ...]
     features: NDArray[np.float64] | None = None
-    # What computing the features of one image and deciding by them takes.
+    # What computing all features of one image takes: an upper limit for a policy that uses some of them.
     features_ns: float = 0.0
 
     def __len__(self) -> int:

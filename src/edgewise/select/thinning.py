@@ -131,12 +131,6 @@ def importance(trial: Trial, columns: Sequence[int]) -> dict[int, float]:
     return {column: own - found for column, found in without.items()}
 
 
-def shares(losses: dict[int, float]) -> dict[int, float]:
-    """The losses as shares of their sum, as the paper draws them; what loses nothing has no share."""
-    total = sum(max(0.0, loss) for loss in losses.values())
-    return {column: max(0.0, loss) / total if total else 0.0 for column, loss in losses.items()}
-
-
 def _drawn(trial: Trial) -> Trial:
     if len(trial.points) <= ROWS:
         return trial

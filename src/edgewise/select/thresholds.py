@@ -74,8 +74,8 @@ def costs_of(staged: Staged, needs: Sequence[float]) -> list[float | None]:
         return [staged.costs[0] if hits >= needed else None for needed in needs]
     shares = np.linspace(0, 1, _GRID.get(len(staged.sure), 8))
     edges = [_edges(np.sort(each), shares) for each in staged.sure]
-    right, cost = _sums(staged, edges)
-    found = [_best(right, cost, edges, needed) for needed in needs]
+    counts, cost = _sums(staged, edges)
+    found = [_best(counts, cost, edges, needed) for needed in needs]
     return [None if each is None else each.cost for each in found]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.errors import InputError
+from .baselines import alone
 from .features import NAMES
 from .levels import labels_of
 from .subset import THETA, choose, most_accurate
@@ -35,7 +36,7 @@ def trial_of(
 ) -> Trial:
     """What features are tried on: the chain of nearest neighbours, whatever decides in the end, as in the paper."""
     right = table.right(top)
-    costs = [candidate.cost(objective) for candidate in table.candidates]
+    costs = alone(table, objective).tolist()
     chain = [step.candidate for step in choose(right, costs, theta=theta)]
     features = features_of(table)
     default = right[:, most_accurate(right, costs)] if otherwise == "best" else np.zeros(len(table), np.bool_)

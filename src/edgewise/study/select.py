@@ -13,7 +13,7 @@ import numpy as np
 
 from ..analyze.chosen import skipped
 from ..core import registry
-from ..core.choice import Candidate, Selection
+from ..core.choice import Candidate, Guarantee, Selection
 from ..core.chooser import OBJECTIVES, Outcome
 from ..core.errors import InputError, rebuild
 from ..core.preprocess import parse_preprocess
@@ -25,9 +25,9 @@ from ..measure.accuracy import Exam
 from ..measure.answering import adds_up
 from ..measure.energy import Metered
 from ..select import drift, risk
-from ..select.evaluate import deciding_ns, evaluate
+from ..select.evaluate import Fit, deciding_ns, evaluate
 from ..select.folds import halves
-from ..select.policies import single
+from ..select.policies import cascade, single
 from ..select.policy import Policy
 from ..select.rows import rows
 from ..select.table import Scores, Table
@@ -237,27 +237,49 @@ def fit(table: Table, wish: Wish) -> Fitted:
     if wish.risk is None:
         policy = _fitted(module, table, wish)
         return Fitted(policy, outcome(policy, table, wish))
-    fitting, showing = halves(table.labels, _FITTED_SHARE, wish.seed)
-    policy = _fitted(module, table.rows(fitting), wish)
-    adjustable: Any = policy
-    if not hasattr(adjustable, "raised"):
-        raise InputError(f"the risk of {wish.method} cannot be controlled: it has no threshold", "--method cascade")
-    best = single.fit(table.rows(fitting), objective=wish.objective, top=wish.top).candidate
-    policy, guarantee = risk.controlled(
-        risk.family(adjustable),
-        table.rows(showing),
-        reference=best,
-        epsilon=wish.max_loss,
-        delta=wish.risk,
-        top=wish.top,
-    )
+    fitting, showing = (table.rows(part) for part in halves(table.labels, _FITTED_SHARE, wish.seed))
+    best = single.fit(fitting, objective=wish.objective, top=wish.top).candidate
+    policy, guarantee = _controlled(module, fitting, showing, best, wish, wish.risk)
     promised: dict[str, Any] = to_json(guarantee) | {"reference": table.candidates[best].name}
     if guarantee.images:
         # What the promise rests on is kept, so that whoever runs it notices when images are no longer like these.
-        seen = policy.replay(table.rows(showing), top=wish.top)
+        seen = policy.replay(showing, top=wish.top)
         signals = [drift.signal(int(ran.sum()), sure) for ran, sure in zip(seen.ran, seen.confidence, strict=True)]
         promised["monitor"] = drift.Monitor(signals, seed=wish.seed).saved()
     return Fitted(policy, outcome(policy, table, wish), promised)
+
+
+def _controlled(
+    module: ModuleType, fitting: Table, showing: Table, reference: int, wish: Wish, delta: float
+) -> tuple[Policy, Guarantee]:
+    """Which policies are tried, and in which order, comes from the images of fitting alone."""
+    adjustable: Any = _fitted(module, fitting, wish)
+    if not hasattr(adjustable, "raised"):
+        raise InputError(f"the risk of {wish.method} cannot be controlled: it has no threshold", "--method cascade")
+    tried = risk.family(
+        adjustable,
+        fitting,
+        reference=reference,
+        epsilon=wish.max_loss,
+        delta=delta,
+        objective=wish.objective,
+        top=wish.top,
+    )
+    return risk.controlled(
+        tried,
+        showing,
+        reference=reference,
+        epsilon=wish.max_loss,
+        delta=delta,
+        objective=wish.objective,
+        top=wish.top,
+    )
+
+
+def _promised(table: Table, wish: Wish, delta: float) -> Policy:
+    fitting, showing = (table.rows(part) for part in halves(table.labels, _FITTED_SHARE, wish.seed))
+    best = single.fit(fitting, objective=wish.objective, top=wish.top).candidate
+    return _controlled(cascade, fitting, showing, best, wish, delta)[0]
 
 
 def _fitted(module: ModuleType, table: Table, wish: Wish) -> Policy:
@@ -270,12 +292,19 @@ def _fitted(module: ModuleType, table: Table, wish: Wish) -> Policy:
 
 def evaluated(table: Table, wish: Wish, folds: int) -> Selection:
     """Every method there is, on images held out from its fitting, beside every candidate and the oracle. A method that
-    looks at images is left out where `table` has no features."""
-    fits = {}
+    looks at images is left out where `table` has no features. Beside the cascade that is searched stand those that
+    others build, and, where there is a risk, the one that its promise leaves."""
+    fits: dict[str, Fit] = {}
     for name in registry.names("select.policies"):
         module = registry.find("select.policies", name)
         if module is not single and (table.features is not None or not uses_features(module)):
             fits[name] = partial(_fitted, module, wish=wish)
+    for how in ("greedy", "plain"):
+        fits[f"cascade, {how}"] = partial(
+            cascade.fit, objective=wish.objective, max_loss=wish.max_loss, top=wish.top, how=how
+        )
+    if wish.risk is not None:
+        fits["cascade, promised"] = partial(_promised, wish=wish, delta=wish.risk)
     return evaluate(
         table,
         fits,

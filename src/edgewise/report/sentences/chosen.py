@@ -22,8 +22,9 @@ def _cheapest(v: Values) -> str:
     ratio = f"{number(v['ratio']):.2f}× [{number(v['low']):.2f}, {number(v['high']):.2f}]"
     span = format.cell((v["difference_low"], v["difference_high"]), "points_range")
     return (
-        f"{v['method']} is cheapest: the best candidate alone takes {ratio} {_COSTS[str(v['objective'])]}; accuracy "
-        f"differs by {format.points(number(v['difference']))} points {span}, on {v['images']:,} images held out"
+        f"{v['method']} is cheapest of those shown to lose at most {number(v['allowed']) * 100:.2g} points: the best "
+        f"candidate alone takes {ratio} {_COSTS[str(v['objective'])]}, prices taken as exact; accuracy differs by "
+        f"{format.points(number(v['difference']))} points {span}, on {v['images']:,} images held out"
     )
 
 
@@ -55,7 +56,7 @@ SENTENCES: Sentences = {
             f"{number(v['epsilon']) * 100:.2f} points less often than {v['reference']} alone, on images like the "
             f"{v['images']:,} this was shown on"
             if v["images"]
-            else f"nothing short of asking {v['reference']} about every image could be shown to lose so little"
+            else f"nothing cheaper than asking {v['reference']} about every image could be shown to lose so little"
         ),
         None,
     ),
@@ -70,8 +71,11 @@ SENTENCES: Sentences = {
     "images_skipped": (_skipped, None),
     "method_cheapest": (_cheapest, None),
     "method_none": (
-        lambda v: f"no method is cheaper than the best candidate alone at its accuracy, by {v['images']:,} images",
-        None,
+        lambda v: (
+            f"of no method do {v['images']:,} images show that it is cheaper than the best candidate alone and loses "
+            f"at most {number(v['allowed']) * 100:.2g} points"
+        ),
+        "more images tell smaller differences; or fit with a larger --max-loss",
     ),
     "live_agrees": (_lived, None),
     "live_differs": (_lived, "leave the machine alone meanwhile, and try again"),

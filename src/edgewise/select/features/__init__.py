@@ -8,7 +8,6 @@ than what it saves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
@@ -93,9 +92,3 @@ def _parts(
     own = len(lines.starts)
     pixels = np.bincount(root[:own], weights=lines.pixels)
     return lengths(pixels[pixels > 0]), shape_of(runs, touching, root, own, grey)
-
-
-def extract_all(images: Iterable[NDArray[np.uint8]]) -> NDArray[np.float64]:
-    """A row for each image, whatever their sizes."""
-    rows = [extract(image) for image in images]
-    return np.stack(rows) if rows else np.empty((0, len(NAMES)))

@@ -3,7 +3,8 @@
 Thresholds, candidates, their order, whether earlier answers count at later stages and what sureness is measured by are
 chosen together: the cheapest of all on the fitting images that is as accurate as the reference, less what may be lost.
 `greedy` instead builds the chain block by block, each no less accurate than the reference on what it answers (Streeter
-2018, "Approximation algorithms for cascading prediction models").
+2018, "Approximation algorithms for cascading prediction models"). `plain` has one threshold of the largest probability
+for all stages, and nothing else is fitted.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from ...core.errors import InputError
 from ..chain import Judged, checked, checked_powers, decide, replay
+from ..plain import plain
 from ..policy import Decision, Replayed
 from ..pooling import Floats, pool
 from ..search import Views, cheapest, finalists, greedy
@@ -112,11 +114,13 @@ def fit(
     """`max_loss`: how much less accurate than the most accurate candidate it may be, on the fitting images. `careful`:
     by how many standard errors of that difference it must stay away from it: the best of many looks better than it is.
     """
-    if how not in ("search", "greedy"):
-        raise InputError(f"a cascade is found by search or greedy, found {how!r}")
+    if how not in ("search", "greedy", "plain"):
+        raise InputError(f"a cascade is found by search, greedy or plain, found {how!r}")
     views = Confidence(table, objective, top)
     if how == "greedy":
         chosen = greedy(views, max_loss=max_loss, stages=stages)
+    elif how == "plain":
+        chosen = plain(views, max_loss=max_loss)
     else:
         finals = finalists(views, max_loss=max_loss, stages=stages)
         chosen = cheapest(views, finals, max_loss=max_loss, careful=careful)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ...core.errors import InputError
 from .. import levels as chains
+from ..baselines import alone
 from ..features import NAMES
 from ..neighbours import Columns, Points, nearest
 from ..policy import REFUSED, Decision, Replayed
@@ -147,7 +148,7 @@ def fit(
     found = features_of(table)
     _check(len(table), top, k, otherwise, sound)
     right = table.right(top)
-    costs = [candidate.cost(objective) for candidate in table.candidates]
+    costs = alone(table, objective).tolist()
     chain = tuple(step.candidate for step in choose(right, costs, theta=theta, count=count))
     kinds = chains.kinds_of(levels, len(chain))
     if features is None:
