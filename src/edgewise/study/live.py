@@ -101,7 +101,8 @@ def _compared(
     answers = np.array([each for turn in went for each in turn.answers])
     asked = np.array([each for turn in went for each in turn.asked], np.bool_)
     seen = found.table.rows([places[number % len(places)] for number in range(len(answers))])
-    replayed = policy.replay(seen).answers
+    replayed = policy.replay(seen)
+    alike = (asked == replayed.ran).all(axis=1)
     extra = deciding_ns(policy, seen) + (found.table.features_ns if policy.uses_features else 0.0)
     now = list(found.table.candidates)
     for place, side in sides.items():
@@ -113,8 +114,10 @@ def _compared(
     return Live(
         len(time_ns),
         float(time_ns.mean()),
-        float(replace(found.table, candidates=tuple(now)).costs(asked).mean()) + extra,
-        float(planned.costs(asked).mean()) + extra,
-        float((answers == replayed).mean()),
+        float(replace(found.table, candidates=tuple(now)).costs(replayed.ran).mean()) + extra,
+        float(planned.costs(replayed.ran).mean()) + extra,
+        float((alike & (answers == replayed.answers)).mean()),
         float((answers == seen.labels).mean()),
+        float(alike.mean()),
+        min(len(places), len(answers)),
     )
