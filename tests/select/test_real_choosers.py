@@ -57,6 +57,10 @@ def test_what_was_replayed_is_what_happens(lab: Path, method: str, capsys: pytes
     assert _main([*asked, "single(warmup=2, max_runs=10, min_s=0, width=0)"]) == 0
     (result,) = json.loads(capsys.readouterr().out)["results"]
     assert result["task"]["placement"] == "select(ort:cpu:fp32@1)"
+    asked = ["select", "evaluate", path, "--folds", "2", "--live", "30", "--save", str(lab / "lab.db"), "--json"]
+    assert _main(asked) == 0
+    live = json.loads(capsys.readouterr().out)["selected"]["live"]
+    assert (live["same"], live["alike"], live["distinct"]) == (1, 1, 30)
 
 
 def test_a_promise_is_watched_when_it_runs(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:

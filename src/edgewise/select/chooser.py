@@ -273,9 +273,10 @@ def policy_of(ready: Ready) -> Policy:
         policy: Policy = registry.find("select.policies", ready.policy).load(ready.fields, stored)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:
         raise InputError(f"the plan's {ready.policy} is not one: {type(error).__name__}: {error}", HINT) from None
-    wrong = [place for place in policy.candidates if not 0 <= place < len(ready.members)]
+    there = range(len(ready.members))
+    wrong = [place for place in policy.candidates if not isinstance(place, int) or place not in there]
     if wrong:
-        raise InputError(f"the plan chooses candidate {wrong[0]}, and there are {len(ready.members)}", HINT)
+        raise InputError(f"the plan chooses candidate {wrong[0]!r}, and there are {len(ready.members)}", HINT)
     classes = getattr(policy, "classes", ready.outputs)
     if ready.outputs and classes != ready.outputs:
         raise InputError(f"the plan's {ready.policy} is of {classes} classes, and the plan of {ready.outputs}", HINT)
