@@ -57,7 +57,7 @@ def changed(folder: Path) -> Iterator[Callable[..., str]]:
         ({"guarantee": {"monitor": {"alpha": 1}}}, "of a drift monitor"),
         ({"guarantee": {"delta": "small"}}, "delta of its guarantee is 'small'"),
         ({"guarantee": {"images": -1}}, "images of its guarantee is -1"),
-        ({"policy": "deferral", "fields": {"candidates": [0]}}, "temperatures|powers|classes"),
+        ({"policy": "deferral", "fields": {"candidates": [0]}}, "the thresholds of a deferral"),
         (
             {
                 "policy": "deferral",

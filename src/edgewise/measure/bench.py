@@ -262,8 +262,10 @@ class Bench:
         return to_json(found)
 
     def guaranteed(self) -> bool | None:
+        """After the last image."""
         chooser = self._executables[0]
         assert isinstance(chooser, Chooses)
+        chooser.settle()
         return chooser.guaranteed
 
     def went(self, first: int, count: int, settle: int) -> Any:

@@ -51,7 +51,7 @@ class _Course:
 class Chooser:
     """Opened from a plan by `edgewise.load`. It runs where it is: processes that a target's cores ask for, and time
     limits, are for `edgewise run` and `edgewise bench`. With `in_any_order`, whether images are still like those of the
-    promise is asked of all of them at the end, in an order drawn by lot: files come by name, one class after another,
+    promise is asked of all of them at the end (`settle`), in an order drawn by lot: files come by name, one class after another,
     and that order is no change."""
 
     def __init__(self, ready: Ready, *, in_any_order: bool = False) -> None:
@@ -71,14 +71,15 @@ class Chooser:
     @property
     def guaranteed(self) -> bool | None:
         """Whether images still look like those that what was promised was shown on; None: nothing was promised."""
-        if self._monitor is None:
-            return None
-        if self._waiting:
+        return None if self._monitor is None else not self._monitor.alarmed
+
+    def settle(self) -> None:
+        """There are no more images: what waited for the last of them is looked at."""
+        if self._monitor is not None and self._waiting:
             random.Random(0).shuffle(self._waiting)
             for value in self._waiting:
                 self._monitor.see(value)
             self._waiting.clear()
-        return not self._monitor.alarmed
 
     @property
     def classes(self) -> tuple[str, ...]:
