@@ -51,8 +51,8 @@ class _Course:
 class Chooser:
     """Opened from a plan by `edgewise.load`. It runs where it is: processes that a target's cores ask for, and time
     limits, are for `edgewise run` and `edgewise bench`. With `in_any_order`, whether images are still like those of the
-    promise is asked of all of them at the end (`settle`), in an order drawn by lot: files come by name, one class after another,
-    and that order is no change."""
+    promise is asked of all of them at the end (`settle`), in an order drawn by lot: files come by name, one class after
+    another, and that order is no change."""
 
     def __init__(self, ready: Ready, *, in_any_order: bool = False) -> None:
         self._ready = ready

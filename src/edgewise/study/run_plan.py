@@ -97,10 +97,11 @@ def choose_for(
             begin = time.monotonic()
             part = inputs[done : done + count]
             answers = _answers(worker.call("choose", inputs=[str(Path(path).resolve()) for path in part], top=top))
-            left_out += [pair for pair in zip(part, answers, strict=True) if isinstance(pair[1], Unanswered)]
+            pairs = list(zip(part, answers, strict=True))
+            left_out += [(path, answer) for path, answer in pairs if isinstance(answer, Unanswered)]
             done += len(part)
             progress(done)
-            yield from zip(part, answers, strict=True)
+            yield from pairs
             count = max(1, int(2 * count * min(1.0, _PART_S / max(time.monotonic() - begin, 1e-6))))
         if worker.call("guaranteed") is False:
             notice(drifted(found.plan, len(inputs) - len(left_out)))
@@ -110,4 +111,4 @@ def choose_for(
 
 
 def _answers(found: Sequence[Any]) -> list[Answer | Unanswered]:
-    return [from_json(Unanswered if "error" in each else Answer, each) for each in found]
+    return [from_json(Unanswered, each) if "error" in each else from_json(Answer, each) for each in found]
