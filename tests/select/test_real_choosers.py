@@ -146,3 +146,25 @@ def test_an_image_is_looked_at_only_for_what_is_used() -> None:
         image = random.integers(0, 256, (40, 50, 3), np.uint8)
         places = [NAMES.index(name) for name in only]
         assert np.array_equal(extract(image, only=only)[places], extract(image)[places])
+
+
+def test_files_in_an_engine_s_own_format_are_candidates(lab: Path) -> None:
+    pytest.importorskip("ai_edge_litert", reason="LiteRT writes and runs .tflite files")
+    from edgewise.engines import litert
+    from edgewise.model.graph import fixed
+    from edgewise.model.load import inspect
+
+    models = []
+    for name, gain in (("weak", 4.0), ("strong", 30.0)):
+        model = inspect(str(brightness(lab / f"{name}.onnx", gain)))
+        written = litert.convert(fixed(model, {"image": (1, 3, 8, 8)}), str(lab))
+        models.append(str(Path(written).rename(lab / f"{name}.tflite")))
+    path = str(lab / "tflite.plan.json")
+    shown = pictures(lab / "shown")
+    asked = ["select", "fit", "--models", *models, "--data", str(shown), "--preprocess", "unit(resize=8, crop=8)"]
+    more = ["--on", "litert:cpu@1", "--method", "two_steps", "-o", path, "--save", str(lab / "lab.db")]
+    assert _main([*asked, *more]) == 0
+    assert [member.model.source.path for member in choosers.read(path).members] == ["weak.tflite", "strong.tflite"]
+    with edgewise.load(path) as chooser:
+        dark, bright = chooser.predict([np.zeros((16, 16, 3), np.uint8), np.full((16, 16, 3), 255, np.uint8)])
+    assert (dark.label, bright.label) == (0, 1)
