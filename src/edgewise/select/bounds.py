@@ -21,7 +21,7 @@ Losses = NDArray[np.int64]
 # The part of delta that the confidence set of the share of answers that differ may be wrong with.
 _SET_ASIDE = 0.1
 # Shares of it that are tried; the chance grows with the share, smoothly, so that the last one decides.
-_PLACES = 9
+_PLACES = 5
 _HALVINGS = 28
 # Of delta, against the rounding of a Fourier transform of some ten thousand terms.
 _ROUNDING = 1e-9
