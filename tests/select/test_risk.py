@@ -55,7 +55,7 @@ def test_bounds_are_exceeded_as_seldom_as_promised(method: str, harm: float, luc
 
 @pytest.mark.parametrize(("harm", "luck"), WORLDS[:3])
 def test_the_exact_bound_is_the_tightest_on_average(harm: float, luck: float) -> None:
-    drawn = draws(harm, luck, 400, 60)
+    drawn = draws(harm, luck, 500, 40)
     means = {method: np.mean([bound(each, 0.1) for each in drawn]) for method, bound in BOUNDS.items()}
     # Without any luck a bound of harm alone has less to allow for.
     others = {"betting", "bernstein", "hoeffding"} | ({"harm"} if luck else set())
@@ -92,7 +92,7 @@ def test_violations_over_resplits_stay_within_delta(method: str, epsilon: float)
     """250 draws of 600 images from a large table on which the truth is known; the walk goes far beyond the thresholds
     that were fitted, so that only the control stands between them and the loss. Where luck is not set against harm,
     pooled answers differ too often from the reference's for less than a tenth."""
-    population = simulated(15_000, seed=11)
+    population = simulated(8_000, seed=11)
     fitting = simulated(1_500, seed=12)
     policy = cascade.fit(fitting, max_loss=0.04)
     reference = single.fit(population).candidate

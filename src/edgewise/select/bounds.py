@@ -26,7 +26,7 @@ _SET_ASIDE = 0.1
 # tried as well. Nothing proves that no larger chance lies between them; tests look closely.
 _PLACES = 17
 _BELOW = (0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
-_HALVINGS = 40
+_HALVINGS = 28
 # Of delta, against the rounding of a Fourier transform of some ten thousand terms.
 _ROUNDING = 1e-9
 
