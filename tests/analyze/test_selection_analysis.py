@@ -103,6 +103,9 @@ def test_a_method_no_better_than_chance_among_models_is_called_that() -> None:
 def test_replayed_and_live_times_that_differ_are_a_caution() -> None:
     live = Live(2000, 500.0, 495.0, 480.0, 1.0, 0.8)
     assert "live_agrees" in said(planted(CASCADE, live=live))
+    text = said(planted(CASCADE, live=replace(live, same=0.9, alike=0.95, distinct=120)))["live_agrees"]
+    assert "2,000 images (120 different ones)" in text and "480 ns by what the plan says" in text
+    assert "90 % were answered just as replayed, of 95 % the same candidates were asked" in text
     assert "1.25×" in said(planted(CASCADE, live=replace(live, replayed_ns=400.0)))["live_differs"]
 
 

@@ -128,9 +128,19 @@ def test_evaluate_replays_it_and_runs_it_live(fitted: Path, capsys: pytest.Captu
     said = json.loads(capsys.readouterr().out)
     assert said["selected"]["live"]["images"] == 60
     assert said["selected"]["live"]["same"] == 1
-    assert said["selected"]["live"]["live_ns"] > 0 and said["live"]["replayed_ns"] > 0
+    assert said["selected"]["live"]["live_ns"] > 0 and said["selected"]["live"]["replayed_ns"] > 0
+    assert (said["selected"]["live"]["alike"], said["selected"]["live"]["distinct"]) == (1, 60)
     assert said["outcome"]["asked"][0] == 1
-    assert {finding["code"] for finding in said["findings"]} <= {"live_agrees", "live_differs"}
+    assert "chooser_fitted" not in {finding["code"] for finding in said["section"]["findings"]}
+
+
+def test_images_it_was_fitted_on_are_known_again(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["select", "evaluate", str(fitted / "chooser.plan.json"), "--save", str(fitted / "lab.db"), "--folds", "2"]
+    assert _main([*asked, "--live", "40", "--limit", "30", "--seed", "7", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    (found,) = [each for each in said["section"]["findings"] if each["code"] == "chooser_fitted"]
+    assert dict(found["values"]) == {"images": 30, "fitted": 30}
+    assert (said["selected"]["live"]["images"], said["selected"]["live"]["distinct"]) == (40, 30)
 
 
 def test_what_was_answered_is_not_asked_again(fitted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,10 +156,10 @@ def test_what_was_answered_is_not_asked_again(fitted: Path, monkeypatch: pytest.
     before = scores.gather(asked, lambda who, count, done: None)
     # As if it had been interrupted before its last part.
     folder = scores._folder(asked[0])
-    last = sorted(folder.glob("*.npz"))[-1]
-    last.unlink()
+    sorted(folder.glob("*.npz"))[-1].unlink()
+    assert len(scores._kept(folder, 200)) == len(list(folder.glob("*.npz")))
     after = scores.gather(asked, lambda who, count, done: None)
-    assert last.exists()
+    assert sum(len(part.reasons) for part in scores._kept(folder, 200)) == 200
     for one, other in zip(before, after, strict=True):
         assert isinstance(one, scores.Scored) and isinstance(other, scores.Scored)
         assert np.array_equal(one.rows, other.rows)

@@ -74,6 +74,12 @@ def test_what_cannot_be_promised_is_refused() -> None:
         fit(planted(), Wish("single", risk=0.05))
     with pytest.raises(InputError, match="no energy meter"):
         fit(planted(), Wish("single", objective="energy"))
+    table = planted()
+    table = dataclasses.replace(
+        table, candidates=tuple(dataclasses.replace(each, memory_bytes=None) for each in table.candidates)
+    )
+    with pytest.raises(InputError, match="the memory of cheap on ort:cpu:fp32@1 is not known"):
+        fit(table, Wish("single", objective="memory"))
     assert fit(planted(energy_uj=5.0), Wish("single", objective="energy")).outcome.cost == 5.0
 
 

@@ -15,10 +15,13 @@ _MOST_NAMES = 3
 _PROMISED = ("reference", "epsilon", "delta", "images")
 
 
-def run(plan: Choosing, *, outcome: Outcome | None = None, images: int | None = None, fitted: bool = True) -> Section:
+def run(
+    plan: Choosing, *, outcome: Outcome | None = None, images: int | None = None, fitted: int | None = None
+) -> Section:
     """The candidates and, last, the chooser; on other images than when the plan was made, where `outcome` is of those.
-    `fitted`: whether they are the images it was fitted on."""
+    `fitted`: on how many of them it was fitted, all unless said."""
     told, count = outcome or plan.outcome, plan.seen.images if images is None else images
+    fitted = count if fitted is None else fitted
     columns = (
         Column("model"),
         Column("target"),
@@ -53,7 +56,7 @@ def run(plan: Choosing, *, outcome: Outcome | None = None, images: int | None = 
     return Section("Candidates", columns, tuple(rows), tuple(_findings(plan, told, count, fitted)))
 
 
-def _findings(plan: Choosing, told: Outcome, images: int, fitted: bool) -> list[Finding]:
+def _findings(plan: Choosing, told: Outcome, images: int, fitted: int) -> list[Finding]:
     best = plan.members[told.best].candidate.name
     asked = [place for place, share in enumerate(told.asked) if share > 0]
     found = []
@@ -75,7 +78,7 @@ def _findings(plan: Choosing, told: Outcome, images: int, fitted: bool) -> list[
         promised = tuple((name, plan.guarantee[name]) for name in _PROMISED)
         found.append(Finding("chooser_promise", "note", plan.policy, promised))
     if fitted:
-        found.append(Finding("chooser_fitted", "note", plan.policy, (("images", images),)))
+        found.append(Finding("chooser_fitted", "note", plan.policy, (("images", images), ("fitted", fitted))))
     return found
 
 
@@ -99,7 +102,10 @@ def lived(live: Live) -> Finding:
         ("images", live.images),
         ("live_ns", live.live_ns),
         ("replayed_ns", live.replayed_ns),
+        ("planned_ns", live.planned_ns),
         ("same", live.same),
+        ("alike", live.alike),
+        ("distinct", live.distinct),
     )
     if abs(live.ratio - 1) <= AGREES:
         return Finding("live_agrees", "note", "live", values)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def choose(
     path: str, plan: Choosing, inputs: Sequence[str], top: int, labels: str | None, limits: Limits, json_: bool
 ) -> int:
-    from ..core.errors import InputError
+    from ..core.chooser import Unanswered
+    from ..core.errors import BY_NAME, InputError
     from ..core.records import dumps, to_json
     from ..data.dataset import class_names
     from ..report import format, terminal
@@ -34,6 +35,7 @@ def choose(
         shown = ", ".join(member.candidate.name for member in plan.members)
         out.print(f"{plan.policy} of {shown}", markup=False)
     results = []
+    code = 0
     findings = list(found.findings)
     for image, answer in choose_for(
         found,
@@ -44,9 +46,14 @@ def choose(
         notice=findings.append,
     ):
         results.append({"input": image} | to_json(answer))
+        if isinstance(answer, Unanswered):
+            code = BY_NAME[answer.error].exit_code
         if json_:
             continue
         progress.done()
+        if isinstance(answer, Unanswered):
+            out.print(f"\n{image}: no answer\n  {answer.message}", markup=False)
+            continue
         out.print(f"\n{image}: {format.time(answer.time_ns)}", markup=False)
         for place, share in answer.ranked:
             name = names[place] if 0 <= place < len(names) else f"class {place}"
@@ -59,6 +66,6 @@ def choose(
     if json_:
         named = {str(i): name for i, name in enumerate(names)}
         print(dumps({"plan": plan, "results": results, "findings": findings, "classes": named}))
-        return 0
+        return code
     terminal.draw_findings(findings, out)
-    return 0
+    return code

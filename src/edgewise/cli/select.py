@@ -135,9 +135,10 @@ def evaluate(
     from ..analyze import chosen, selection
     from ..analyze import premodel as looking
     from ..analyze.evidence import Evidence
-    from ..core.errors import InputError, rebuild
+    from ..core.errors import InputError, Unavailable, rebuild
     from ..core.records import dumps
     from ..core.selected import Selected
+    from ..measure.energy import baseline, choose_meters
     from ..report import terminal
     from ..select.chooser import policy_of
     from ..select.looked import look
@@ -164,16 +165,27 @@ def evaluate(
         opened = choosers.opened(plan, found, limits)
         policy = policy_of(opened.ready)
         asked = choosers.contenders(opened, question)
-        table = study.gathered(asked, (), store, _told(progress), features=True)
+        try:
+            meters = choose_meters(every=found.outcome.objective == "energy")
+        except Unavailable as error:
+            raise Unavailable(error.message, "a plan that saves time: edgewise select fit --objective time") from None
+        try:
+            rest = baseline(meters)
+            table = study.gathered(asked, (), store, _told(progress), meters=rest, features=True)
+        finally:
+            for meter in meters:
+                meter.close()
     for failure in table.failures:
         # A chooser is worth something only with all of its candidates.
         message = f"{failure.label} on {failure.task.placement}: {failure.message}"
         raise rebuild({"error": failure.error, "message": message, "hint": failure.hint})
-    wish = study.Wish(found.policy, found.outcome.objective, found.max_loss, found.risk, found.outcome.top, seed)
+    objective = found.outcome.objective
+    study.refuse_unknown_costs(table.table, objective)
+    wish = study.Wish(found.policy, objective, found.max_loss, found.risk, found.outcome.top, seed)
     told = study.outcome(policy, table.table, wish)
     priced = zip(found.members, table.table.candidates, strict=True)
     now = replace(found, members=tuple(replace(member, candidate=candidate) for member, candidate in priced))
-    again = table.exam.digest == found.seen.digest
+    again = choosers.seen_before(found, table)
     section = chosen.run(now, outcome=told, images=len(table.table), fitted=again)
     progress.say(f"every method on {folds} folds")
     methods = study.evaluated(table.table, wish, folds)

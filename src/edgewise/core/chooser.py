@@ -43,7 +43,8 @@ class Arrays:
 @dataclass(frozen=True, slots=True)
 class Seen:
     """The images a policy was fitted on. `data` is what was asked for, a path relative to the plan or a built-in name;
-    `digest` is of the images in their order."""
+    `digest` is of the images in their order, `dataset` of all there are in the data. Of those, in an order drawn with
+    `seed`, the first `held` were held out for calibration, and up to `limit` after them are what it was fitted on."""
 
     data: str
     built_in: bool
@@ -52,6 +53,10 @@ class Seen:
     digest: str
     images: int
     skipped: int = 0
+    dataset: str = ""
+    seed: int = 0
+    held: int = 0
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,15 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Unanswered:
+    """Why there is no answer for an image."""
+
+    error: str
+    message: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
     """What a candidate takes in memory: what loading it added here or, before that, what it took in its own process."""
 
@@ -156,7 +170,8 @@ class Held:
 class Live:
     """A chooser run on images one by one, beside what replaying says of the same images. `live_ns` and `replayed_ns`
     are means of one image; costs of candidates were taken in turns with the live run, so both saw the same machine.
-    `planned_ns` is by the costs in the plan. `same` is the share of images that were answered as replayed."""
+    `planned_ns` is by the costs in the plan. `same` is the share of images that were answered as replayed, by the same
+    candidates; `alike` of those where the same ones were asked. `distinct` images were shown, some of them again."""
 
     images: int
     live_ns: float
@@ -164,6 +179,8 @@ class Live:
     planned_ns: float
     same: float
     accuracy: float | None = None
+    alike: float | None = None
+    distinct: int | None = None
 
     @property
     def ratio(self) -> float:
@@ -186,7 +203,7 @@ def record(fields: Mapping[str, Any], name: str) -> Choosing:
         _check(plan)
     except EdgewiseError as error:
         raise InputError(f"{name} is not a plan: {error.message}", HINT) from None
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
         raise InputError(f"{name} is not a plan: {error}", HINT) from None
     return plan
 
@@ -201,6 +218,7 @@ def _check(plan: Choosing) -> None:
         "data": plan.seen.data,
         "label": plan.seen.label,
         "digest": plan.seen.digest,
+        "dataset": plan.seen.dataset,
     }
     for field, value in texts.items():
         require(isinstance(value, str), f"{field} is {value!r}, expected a text")
@@ -221,8 +239,11 @@ def _check(plan: Choosing) -> None:
         require(bare and "\\" not in path and "\0" not in path, f"its arrays {path!r} are not beside it")
         check_hexadecimal("sha256", plan.arrays.sha256, 64)
     require(all(isinstance(text, str) for pair in plan.versions for text in pair), "versions are texts")
-    for field, count in (("images", plan.seen.images), ("skipped", plan.seen.skipped)):
+    for field in ("images", "skipped", "seed", "held"):
+        count = getattr(plan.seen, field)
         require(_whole(count, 0), f"{field} is {count!r}, expected a number")
+    require(plan.seen.limit is None or _whole(plan.seen.limit, 1), f"limit is {plan.seen.limit!r}, expected a number")
+    _check_guarantee(plan.guarantee or {})
     _check_outcome(plan.outcome, len(plan.members))
 
 
@@ -239,6 +260,18 @@ def _check_member(member: Member) -> None:
         require(_number(cost) and cost >= 0, f"{cost!r} is no time")
     for found in (candidate.memory_bytes, candidate.energy_uj):
         require(found is None or (_number(found) and found >= 0), f"{found!r} is no cost")
+
+
+def _check_guarantee(guarantee: Mapping[str, Any]) -> None:
+    """What is said of it; the rest of it is for who opens it."""
+    for field in ("epsilon", "delta"):
+        value = guarantee.get(field, 0.0)
+        require(_number(value), f"{field} of its guarantee is {value!r}, expected a number")
+    images, reference = guarantee.get("images", 0), guarantee.get("reference", "")
+    require(_whole(images, 0), f"images of its guarantee is {images!r}, expected a number")
+    require(isinstance(reference, str), f"reference of its guarantee is {reference!r}, expected a text")
+    monitor = guarantee.get("monitor")
+    require(monitor is None or isinstance(monitor, dict), f"the monitor of its guarantee is {monitor!r}")
 
 
 def _check_outcome(outcome: Outcome, members: int) -> None:

@@ -82,6 +82,9 @@ class Chooses(Executable, Protocol):
 
     def predict(self, image: Any, *, top: int = 5) -> Any: ...
 
+    def settle(self) -> None:
+        """There are no more images: what is asked of all of them together is asked now."""
+
 
 @runtime_checkable
 class Binds(Protocol):

@@ -28,7 +28,7 @@ LARGEST_BYTES = 64 << 30
 # Of labels and the names of classes: a hundred million, at 8 bytes each.
 _LARGEST_LABELS_BYTES = 1 << 30
 # What zipfile, zlib and numpy raise over a broken file; RuntimeError is a file with a password.
-_BROKEN = (
+BROKEN = (
     OSError,
     ValueError,
     EOFError,
@@ -124,7 +124,7 @@ def _classes(path: Path) -> tuple[str, ...]:
 def _reading(path: str | Path, hint: str) -> Iterator[None]:
     try:
         yield
-    except _BROKEN as error:
+    except BROKEN as error:
         why = "it does not fit into memory" if isinstance(error, MemoryError) else error
         raise InputError(f"{path} cannot be read as arrays: {why}", hint) from None
 

@@ -13,6 +13,7 @@ from itertools import repeat
 from typing import Any
 
 from ..core import registry
+from ..core.chooser import Unanswered
 from ..core.errors import InputError, Unsupported
 from ..core.protocols import EVERYBODY, Chooses, Delivered, Executable, Feeds, Reports, Spread, Streams
 from ..core.records import from_json, to_json
@@ -239,7 +240,7 @@ class Bench:
 
         if cores:
             affinity.pin(tuple(cores))
-        self._executables = [registry.opener(str(plan["kind"]))(plan)]
+        self._executables = [registry.opener(str(plan["kind"]))(plan, measured=pictures is not None)]
         self._images = decoded(from_json(Pictures, pictures)) if pictures is not None else []
         if self._images:
             # These are timed: as in `open`, the cycle collector would only add its pauses.
@@ -248,14 +249,23 @@ class Bench:
         return len(self._images)
 
     def choose(self, inputs: list[str], top: int) -> Any:
-        """One image at a time, as it would be asked about; decoding is not part of it."""
+        """One image at a time, as it would be asked about; decoding is not part of it. One that cannot be used has a
+        reason in place of an answer."""
         chooser = self._executables[0]
         assert isinstance(chooser, Chooses)
-        return to_json([chooser.predict(path, top=top) for path in inputs])
+        found = []
+        for path in inputs:
+            try:
+                found.append(chooser.predict(path, top=top))
+            except InputError as error:
+                found.append(Unanswered(type(error).__name__, error.message, error.hint))
+        return to_json(found)
 
     def guaranteed(self) -> bool | None:
+        """After the last image."""
         chooser = self._executables[0]
         assert isinstance(chooser, Chooses)
+        chooser.settle()
         return chooser.guaranteed
 
     def went(self, first: int, count: int, settle: int) -> Any:

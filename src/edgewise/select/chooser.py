@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ from .policy import Decision, Policy
 from .rows import rows
 from .table import Scores
 
+# What a policy learned is small; a plan somebody sends must not fill the memory of who opens it.
+LARGEST_BYTES = 256 << 20
 # A file, or what is in it: height, width, 3, of 8 bits.
 Picture = str | os.PathLike[str] | Image
 
@@ -47,22 +50,36 @@ class _Course:
 
 class Chooser:
     """Opened from a plan by `edgewise.load`. It runs where it is: processes that a target's cores ask for, and time
-    limits, are for `edgewise run` and `edgewise bench`."""
+    limits, are for `edgewise run` and `edgewise bench`. With `in_any_order`, whether images are still like those of the
+    promise is asked of all of them at the end (`settle`), in an order drawn by lot: files come by name, one class after
+    another, and that order is no change."""
 
-    def __init__(self, ready: Ready) -> None:
+    def __init__(self, ready: Ready, *, in_any_order: bool = False) -> None:
         self._ready = ready
         self._policy = policy_of(ready)
         self._how = [parse_preprocess(member.preprocess) for member in ready.members]
         self._open: dict[int, Executable] = {}
         self._held: dict[int, int | None] = {}
         self._closed = False
+        self._loading_ns = 0
         watched = (ready.guarantee or {}).get("monitor")
+        if watched is not None and not isinstance(watched, Mapping):
+            raise InputError(f"the monitor of the plan's guarantee is {watched!r:.80}, expected its state", HINT)
         self._monitor = drift.load(watched) if watched is not None else None
+        self._waiting: list[float] | None = [] if in_any_order else None
 
     @property
     def guaranteed(self) -> bool | None:
         """Whether images still look like those that what was promised was shown on; None: nothing was promised."""
         return None if self._monitor is None else not self._monitor.alarmed
+
+    def settle(self) -> None:
+        """There are no more images: what waited for the last of them is looked at."""
+        if self._monitor is not None and self._waiting:
+            random.Random(0).shuffle(self._waiting)
+            for value in self._waiting:
+                self._monitor.see(value)
+            self._waiting.clear()
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -86,12 +103,13 @@ class Chooser:
 
     def predict(self, image: Picture | list[Any] | tuple[Any, ...], *, top: int = 5) -> Answer | list[Answer]:
         """The class of an image, or of each of several: those go together to the models that are asked about them, and
-        share the time it took. Files are decoded before the clock starts."""
+        share the time it took. Files are decoded before the clock starts, and it stops while a model is loaded."""
         many = isinstance(image, (list, tuple)) or (isinstance(image, np.ndarray) and image.ndim == 4)
         given = [_picture(each) for each in image] if many else [_picture(image)]  # type: ignore[union-attr]
-        begin = time.perf_counter_ns()
+        loading, begin = self._loading_ns, time.perf_counter_ns()
         courses = self._courses(given)
-        took = (time.perf_counter_ns() - begin) // max(1, len(given))
+        spent = time.perf_counter_ns() - begin - (self._loading_ns - loading)
+        took = spent // max(1, len(given))
         answers = [self._answer(course, took, top) for course in courses]
         return answers if many else answers[0]
 
@@ -100,7 +118,9 @@ class Chooser:
         probabilities (minus infinity where nobody was trusted), `asked` says which candidates were."""
         given = feeds["images"]
         courses = self._courses([_picture(image) for image in given])
-        scores = np.full((len(given), self._ready.outputs), -np.inf, np.float32)
+        found = [course.decision.scores for course in courses if course.decision.scores is not None]
+        wide = len(found[0]) if found else self._ready.outputs
+        scores = np.full((len(given), wide), -np.inf, np.float32)
         asked = np.zeros((len(given), len(self._ready.members)), np.bool_)
         for place, course in enumerate(courses):
             if course.decision.scores is not None:
@@ -147,16 +167,20 @@ class Chooser:
                     course.decision = self._policy.after(course.ran, course.scores)
         if self._monitor is not None:
             for course in courses:
-                self._monitor.see(drift.signal(len(course.ran), course.decision.confidence or 0.0))
+                value = drift.signal(len(course.ran), course.decision.confidence or 0.0)
+                if self._waiting is None:
+                    self._monitor.see(value)
+                else:
+                    self._waiting.append(value)
         return courses
 
     def _features(self, image: Image) -> NDArray[np.float64] | None:
         if not self._policy.uses_features:
             return None
-        from .features import extract
+        from .features import NAMES, extract
 
-        found: NDArray[np.float64] = extract(image)
-        return found
+        # A policy that says which it looks at need not wait for the others.
+        return extract(image, only=tuple(getattr(self._policy, "features", NAMES)))
 
     def _ask(
         self,
@@ -185,6 +209,11 @@ class Chooser:
                 raise InputError(f"an image comes out of {how} as {shown[0]}, and {member.name} takes {shown[1]}")
             outputs = executable.run({tensor.name: batch.astype(tensor.dtype, copy=False)})
             raw = scores_of(outputs[member.model.outputs[0].name], shape[0], member.name)[: len(chunk)]
+            classes = raw.shape[1] - how.label_offset
+            if self._ready.outputs and classes != self._ready.outputs:
+                raise InputError(
+                    f"{member.name} tells {classes} classes apart, and the plan {self._ready.outputs}", HINT
+                )
             known = adds_up(raw) if member.probabilities is None else member.probabilities
             found.append(rows(raw, probabilities=known, offset=how.label_offset))
         return found[0] if len(found) == 1 else np.concatenate(found)
@@ -193,12 +222,14 @@ class Chooser:
         if place not in self._open:
             if self._closed:
                 raise InputError("this chooser is closed", "edgewise.load(PLAN)")
+            begin = time.perf_counter_ns()
             member = self._ready.members[place]
             _import(member)
             before = meters.rss_bytes()
             self._open[place] = build(member.model, Placement.single(member.target))
             after = meters.rss_bytes()
             self._held[place] = None if before is None or after is None else max(0, after - before)
+            self._loading_ns += time.perf_counter_ns() - begin
         return self._open[place]
 
     def _memory(self, place: int) -> Held:
@@ -219,10 +250,12 @@ class Chooser:
         return Answer(label, name, decision.confidence, last, asked, decision.why, took_ns, ranked)
 
 
-def opened(ready: Mapping[str, Any]) -> Chooser:
-    """In a worker, of a `Ready` as JSON: with everything loaded, since loading is not what is measured."""
-    chooser = Chooser(from_json(Ready, ready))
-    chooser.load()
+def opened(ready: Mapping[str, Any], *, measured: bool = True) -> Chooser:
+    """In a worker, of a `Ready` as JSON. Where it is `measured` everything is loaded, since loading is not what is; a
+    user's images load what they need."""
+    chooser = Chooser(from_json(Ready, ready), in_any_order=not measured)
+    if measured:
+        chooser.load()
     return chooser
 
 
@@ -236,14 +269,36 @@ def policy_of(ready: Ready) -> Policy:
         file = Path(ready.arrays)
         if not file.is_file():
             raise InputError(f"the plan's arrays {file} are not there", HINT)
-        if hashlib.sha256(file.read_bytes()).hexdigest() != ready.sha256:
-            raise InputError(f"{file} is not what the plan was written with: its SHA-256 differs", HINT)
-        stored = {name: arrays.member(file, name, HINT) for name in arrays.names(file, HINT)}
-    policy: Policy = registry.find("select.policies", ready.policy).load(ready.fields, stored)
-    wrong = [place for place in policy.candidates if not 0 <= place < len(ready.members)]
+        stored = _stored(file, ready.sha256)
+    try:
+        policy: Policy = registry.find("select.policies", ready.policy).load(ready.fields, stored)
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:
+        raise InputError(f"the plan's {ready.policy} is not one: {type(error).__name__}: {error}", HINT) from None
+    there = range(len(ready.members))
+    wrong = [place for place in policy.candidates if not isinstance(place, int) or place not in there]
     if wrong:
-        raise InputError(f"the plan chooses candidate {wrong[0]}, and there are {len(ready.members)}", HINT)
+        raise InputError(f"the plan chooses candidate {wrong[0]!r}, and there are {len(ready.members)}", HINT)
+    classes = getattr(policy, "classes", ready.outputs)
+    if ready.outputs and classes != ready.outputs:
+        raise InputError(f"the plan's {ready.policy} is of {classes} classes, and the plan of {ready.outputs}", HINT)
     return policy
+
+
+def _stored(file: Path, sha256: str | None) -> dict[str, NDArray[Any]]:
+    size = file.stat().st_size
+    if size > LARGEST_BYTES:
+        raise InputError(f"{file} has {size} bytes, and {LARGEST_BYTES} are the most a plan's arrays have", HINT)
+    with file.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if found != sha256:
+        raise InputError(f"{file} is not what the plan was written with: its SHA-256 differs", HINT)
+    stored: dict[str, NDArray[Any]] = {}
+    left = LARGEST_BYTES
+    for name in arrays.names(file, HINT):
+        # Packed, they are larger than their file.
+        stored[name] = arrays.member(file, name, HINT, left)
+        left -= stored[name].nbytes
+    return stored
 
 
 def _import(member: Loadable) -> None:

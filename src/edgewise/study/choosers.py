@@ -17,6 +17,7 @@ from ..core import chooser as choosers
 from ..core.chooser import Arrays, Choosing, Loadable, Member, Ready, Seen, sealed
 from ..core.errors import InputError, Unsupported, rebuild
 from ..core.plan import VERSION, Plan, Planned
+from ..core.preprocess import parse_preprocess
 from ..core.types import Failure, Finding, Machine, Model, Part, Placement, Scenario, Task, Tensor
 from ..data import built_in
 from ..measure.cell import Cell
@@ -99,6 +100,10 @@ def _seen(place: Path, found: Gathered, question: Question) -> Seen:
     def relative(path: str) -> str:
         return os.path.relpath(Path(path).resolve(), folder)
 
+    dataset = data.open_dataset(found.exam.data, found.exam.labels)
+    asked = set(found.exam.indices)
+    # Those held out come first in the order of the draw.
+    held = next(count for count, index in enumerate(shuffled(len(dataset.labels), question.seed)) if index in asked)
     return Seen(
         named if inside else relative(named),
         inside,
@@ -107,6 +112,10 @@ def _seen(place: Path, found: Gathered, question: Question) -> Seen:
         found.exam.digest,
         len(found.indices),
         len(found.skipped),
+        dataset.digest,
+        question.seed,
+        held,
+        question.limit,
     )
 
 
@@ -181,13 +190,33 @@ def _cell(
 
 
 def contenders(found: Opened, question: Question) -> list[Contender]:
-    """The members of a plan, to be asked about other images than those it was fitted on."""
+    """The members of a plan, to be asked about images, but for those that one of them was calibrated on."""
+    assert question.data is not None
+    dataset = data.open_dataset(place_of(question.data), question.labels)
+    calibrated, _ = drawn(found.plan.seen, len(dataset.labels))
+    held = calibrated if dataset.digest == found.plan.seen.dataset else ()
     made = []
     for member, model, own in zip(found.plan.members, found.models, found.cells, strict=True):
         asked = replace(question, preprocess=member.candidate.preprocess)
-        images, _ = exam(model, asked, hold_out=False)
+        images, _ = exam(model, asked, hold_out=False, without=held)
         made.append(Contender(model, member.model.source.path, model, own, images, member.model.shapes))
     return made
+
+
+def drawn(seen: Seen, images: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Of so many images of its data, those a plan's models were calibrated on, and those it was fitted on."""
+    order = shuffled(images, seen.seed)
+    end = images if seen.limit is None else seen.held + seen.limit
+    return tuple(order[: seen.held]), tuple(order[seen.held : end])
+
+
+def seen_before(plan: Choosing, found: Gathered) -> int:
+    """How many of the images that were gathered the plan was fitted on."""
+    dataset = data.open_dataset(found.exam.data, found.exam.labels)
+    if dataset.digest != plan.seen.dataset:
+        return 0
+    _, fitted = drawn(plan.seen, len(dataset.labels))
+    return len(set(fitted) & set(found.indices))
 
 
 def seen(path: str, plan: Choosing, asked: Question) -> Question:
@@ -258,4 +287,6 @@ def _alone(path: str, plan: Plan, batch: int) -> Ready:
     target = plan.placement.targets[0]
     outputs = [size for size in (made.model.outputs[0].shape or ())[1:] if isinstance(size, int)]
     member = Loadable(f"{plan.model.label} on {target}", made.model, target, how)
-    return Ready((member,), outputs[0] if outputs else 0, plan.model.classes, "single", {"candidate": 0})
+    # A background is no class of the data.
+    classes = max(0, outputs[0] - parse_preprocess(how).label_offset) if outputs else 0
+    return Ready((member,), classes, plan.model.classes, "single", {"candidate": 0})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -47,12 +47,16 @@ class Question:
     held: int = CALIBRATION_IMAGES
 
 
-def exam(model: Model, question: Question, *, hold_out: bool) -> tuple[Exam, tuple[int, ...]]:
-    """The images to ask `model` about, and those left out for calibration: none unless `hold_out`."""
+def exam(
+    model: Model, question: Question, *, hold_out: bool, without: Collection[int] = ()
+) -> tuple[Exam, tuple[int, ...]]:
+    """The images to ask `model` about, and those left out for calibration: none unless `hold_out`. `without`: those
+    that were left out before."""
     named, preprocess = asked_about(model, question)
     path = place_of(named)
     dataset = data.open_dataset(path, question.labels)
-    order = shuffled(len(dataset.labels), question.seed)
+    left = set(without)
+    order = [place for place in shuffled(len(dataset.labels), question.seed) if place not in left]
     held = min(question.held, int(len(order) * _CALIBRATION_SHARE)) if hold_out else 0
     if hold_out and not held:
         raise InputError(
@@ -62,7 +66,8 @@ def exam(model: Model, question: Question, *, hold_out: bool) -> tuple[Exam, tup
     begin = held + question.skip
     chosen = tuple(sorted(order[begin:] if question.limit is None else order[begin : begin + question.limit]))
     label = named if built_in.parse(named) else dataset.label
-    label += f", without {held} for calibration" if held else ""
+    out = held + len(left)
+    label += f", without {out} for calibration" if out else ""
     own = digest(dataset.digest, chosen)
     return Exam(path, question.labels, preprocess, chosen, own, dataset.classes, label), tuple(order[:held])
 

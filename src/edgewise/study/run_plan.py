@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from ..analyze.chosen import drifted
-from ..core.chooser import Answer
+from ..analyze.chosen import drifted, skipped
+from ..core.chooser import Answer, Unanswered
 from ..core.errors import InputError
 from ..core.records import from_json, to_json
 from ..core.types import Finding
@@ -85,18 +86,29 @@ def choose_for(
     top: int = 5,
     progress: Callable[[int], None] = lambda done: None,
     notice: Callable[[Finding], None] = lambda finding: None,
-) -> Iterator[tuple[str, Answer]]:
-    """What a chooser makes of each image, in order. `notice` hears in the end if what was promised does not apply."""
+) -> Iterator[tuple[str, Answer | Unanswered]]:
+    """What a chooser makes of each image, in order. `notice` hears in the end which had no answer, and if what was
+    promised does not apply."""
+    left_out: list[tuple[str, Unanswered]] = []
     with Worker(memory_bytes=limits.memory_bytes, timeout_s=limits.timeout_s) as worker:
         worker.call("open_plan", plan=to_json(found.ready), cores=list(found.cores))
         done, count = 0, 1
         while done < len(inputs):
             begin = time.monotonic()
             part = inputs[done : done + count]
-            answers = worker.call("choose", inputs=[str(Path(path).resolve()) for path in part], top=top)
+            answers = _answers(worker.call("choose", inputs=[str(Path(path).resolve()) for path in part], top=top))
+            pairs = list(zip(part, answers, strict=True))
+            left_out += [(path, answer) for path, answer in pairs if isinstance(answer, Unanswered)]
             done += len(part)
             progress(done)
-            yield from zip(part, (from_json(Answer, each) for each in answers), strict=True)
+            yield from pairs
             count = max(1, int(2 * count * min(1.0, _PART_S / max(time.monotonic() - begin, 1e-6))))
         if worker.call("guaranteed") is False:
-            notice(drifted(found.plan, len(inputs)))
+            notice(drifted(found.plan, len(inputs) - len(left_out)))
+    names, why = [path for path, _ in left_out], left_out[0][1].message if left_out else ""
+    for finding in skipped("images", names, why, len(inputs)):
+        notice(finding)
+
+
+def _answers(found: Sequence[Any]) -> list[Answer | Unanswered]:
+    return [from_json(Unanswered, each) if "error" in each else from_json(Answer, each) for each in found]

@@ -6,26 +6,29 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..analyze.chosen import skipped
 from ..core import registry
 from ..core.choice import Candidate, Guarantee, Selection
 from ..core.chooser import OBJECTIVES, Outcome
-from ..core.errors import InputError, rebuild
+from ..core.errors import InputError, StoreError, rebuild
 from ..core.preprocess import parse_preprocess
 from ..core.records import to_json
 from ..core.types import Failure, Finding
-from ..data import open_dataset
+from ..data import arrays, open_dataset
 from ..measure import isolate
 from ..measure.accuracy import Exam
 from ..measure.answering import adds_up
 from ..measure.energy import Metered
 from ..select import drift, risk
 from ..select.evaluate import Fit, deciding_ns, evaluate
+from ..select.features import NAMES
 from ..select.folds import halves
 from ..select.policies import cascade, single
 from ..select.policy import Policy
@@ -34,12 +37,15 @@ from ..select.table import Scores, Table
 from ..store.db import Store
 from . import home
 from .contenders import FEWEST, Contender, refuse_other_classes
+from .images import digest
 from .prices import Price, prices, some
 from .scores import Scored, gather
 
 # Of the images, the share that a policy is fitted on where others are to show what it is worth.
 _FITTED_SHARE = 0.5
 _FEATURES_S = 3600.0
+# Changes whenever features of the same image are others.
+_FEATURES = 1
 _AT_ONCE = 4096
 
 
@@ -115,6 +121,18 @@ def check(wish: Wish) -> ModuleType:
     if wish.top < 1:
         raise InputError(f"--top is at least 1, found {wish.top}")
     return registry.find("select.policies", wish.method)
+
+
+def refuse_unknown_costs(table: Table, objective: str) -> None:
+    """What nothing measured cannot be saved."""
+    for candidate in table.candidates:
+        if objective == "energy" and candidate.energy_uj is None:
+            raise InputError(
+                f"there is no energy meter here that covers every candidate: that of {candidate.name} is not known",
+                "--objective time",
+            )
+        if objective == "memory" and candidate.memory_bytes is None:
+            raise InputError(f"the memory of {candidate.name} is not known here", "--objective time")
 
 
 def uses_features(module: ModuleType) -> bool:
@@ -216,24 +234,41 @@ def _candidate(contender: Contender, price: Price) -> Candidate:
 
 
 def _with_features(table: Table, exam: Exam, indices: Sequence[int]) -> Table:
-    path = home.cache() / f"{exam.digest}-{len(indices)}-features.npy"
-    took_ns = isolate.call(
-        "edgewise.select.extracting:save",
-        timeout_s=_FEATURES_S,
-        data=exam.data,
-        labels=exam.labels,
-        indices=list(indices),
-        path=str(path),
-    )
-    return replace(table, features=np.load(path, allow_pickle=False), features_ns=float(took_ns))
+    """What images look like, and what it takes to see that, is kept: the images themselves are in the name."""
+    path = home.cache() / f"{digest(_FEATURES, exam.digest, tuple(indices))}-features.npz"
+    found = _features(path, len(indices))
+    if found is None:
+        isolate.call(
+            "edgewise.select.extracting:save",
+            timeout_s=_FEATURES_S,
+            data=exam.data,
+            labels=exam.labels,
+            indices=list(indices),
+            path=str(path),
+        )
+        found = _features(path, len(indices))
+    if found is None:
+        raise StoreError(f"{path} cannot be read back", "set XDG_CACHE_HOME to a folder that keeps what is written")
+    home.used(path)
+    return replace(table, features=found[0], features_ns=found[1])
+
+
+def _features(path: Path, images: int) -> tuple[NDArray[np.float64], float] | None:
+    """None where there are none, or a broken file: then they are found again."""
+    try:
+        # Opened here: numpy leaves a file that is broken open.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            rows, took_ns = file["rows"], float(file["took_ns"])
+    except (*arrays.BROKEN, KeyError):
+        return None
+    return (rows, took_ns) if rows.shape == (images, len(NAMES)) else None
 
 
 def fit(table: Table, wish: Wish) -> Fitted:
     """The policy that was asked for, and what it comes to on the images it was fitted on. With a risk, it is fitted on
     some of them and adjusted on the others, so that what is promised is not what was hoped."""
     module = check(wish)
-    if wish.objective == "energy" and any(candidate.energy_uj is None for candidate in table.candidates):
-        raise InputError("there is no energy meter here that covers every candidate", "--objective time")
+    refuse_unknown_costs(table, wish.objective)
     if wish.risk is None:
         policy = _fitted(module, table, wish)
         return Fitted(policy, outcome(policy, table, wish))

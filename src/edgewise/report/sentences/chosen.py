@@ -36,10 +36,18 @@ def _skipped(v: Values) -> str:
 
 def _lived(v: Values) -> str:
     ratio = number(v["live_ns"]) / number(v["replayed_ns"])
-    answers = "" if v["same"] == 1 else f"; {format.percent(number(v['same']))} of the answers are the replayed ones"
+    distinct = v["images"] if v["distinct"] is None else v["distinct"]
+    again = "" if distinct == v["images"] else f" ({distinct:,} different ones)"
+    answers = ""
+    if v["same"] != 1:
+        asked = (
+            "" if v["alike"] is None else f", of {format.percent(number(v['alike']))} the same candidates were asked"
+        )
+        answers = f"; {format.percent(number(v['same']))} were answered just as replayed{asked}"
     return (
-        f"run live on {v['images']:,} images, one takes {format.time(number(v['live_ns']))} on average, "
-        f"{format.times(ratio)}× the {format.time(number(v['replayed_ns']))} of replaying{answers}"
+        f"run live on {v['images']:,} images{again}, one takes {format.time(number(v['live_ns']))} on average, "
+        f"{format.times(ratio)}× the {format.time(number(v['replayed_ns']))} of replaying "
+        f"({format.time(number(v['planned_ns']))} by what the plan says of costs){answers}"
     )
 
 
@@ -65,7 +73,11 @@ SENTENCES: Sentences = {
         "fit it again on images like these: edgewise select fit",
     ),
     "chooser_fitted": (
-        lambda v: f"these figures are of the {v['images']:,} images it was fitted on",
+        lambda v: (
+            f"these figures are of the {v['images']:,} images it was fitted on"
+            if v["fitted"] == v["images"]
+            else f"it was fitted on {v['fitted']:,} of these {v['images']:,} images"
+        ),
         "on images it was not fitted on: edgewise select evaluate PLAN",
     ),
     "images_skipped": (_skipped, None),
