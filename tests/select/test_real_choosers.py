@@ -66,7 +66,7 @@ def test_what_was_replayed_is_what_happens(lab: Path, method: str, capsys: pytes
 
 
 def test_a_promise_is_watched_when_it_runs(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = fit(lab, "promise", "--max-loss", "30", "--risk", "0.2")
+    path = fit(lab, "promise", "--max-loss", "10", "--risk", "0.2")
     assert "with a probability of 80" in " ".join(capsys.readouterr().out.split())
     plan = choosers.read(path)
     assert plan.guarantee is not None and plan.guarantee["images"] > 0

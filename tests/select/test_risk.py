@@ -55,7 +55,7 @@ def test_bounds_are_exceeded_as_seldom_as_promised(method: str, harm: float, luc
 
 @pytest.mark.parametrize(("harm", "luck"), WORLDS[:3])
 def test_the_exact_bound_is_the_tightest_on_average(harm: float, luck: float) -> None:
-    drawn = draws(harm, luck, 500, 40)
+    drawn = draws(harm, luck, 400, 60)
     means = {method: np.mean([bound(each, 0.1) for each in drawn]) for method, bound in BOUNDS.items()}
     # Without any luck a bound of harm alone has less to allow for.
     others = {"betting", "bernstein", "hoeffding"} | ({"harm"} if luck else set())
@@ -87,23 +87,23 @@ def test_what_is_shown_is_what_the_bound_says() -> None:
         assert p_exact(each, bound, 0.05) == pytest.approx(0.05, abs=1e-3)
 
 
-@pytest.mark.parametrize(("method", "epsilon"), [("exact", 0.02), ("harm", 0.1)])
+# Answers taken together do harm that luck sets off: a bound of harm alone can only show more.
+@pytest.mark.parametrize(("method", "epsilon"), [("exact", 0.02), ("harm", 0.09)])
 def test_violations_over_resplits_stay_within_delta(method: str, epsilon: float) -> None:
-    """250 draws of 600 images from a large table on which the truth is known; the walk goes far beyond the thresholds
-    that were fitted, so that only the control stands between them and the loss. Where luck is not set against harm,
-    pooled answers differ too often from the reference's for less than a tenth."""
-    population = simulated(8_000, seed=11)
+    """100 draws of 500 images from a large table on which the truth is known; thresholds were fitted on others, too
+    boldly, so that only the control stands between them and the loss."""
+    population = simulated(10_000, seed=11)
     fitting = simulated(1_500, seed=12)
     policy = cascade.fit(fitting, max_loss=0.04)
     reference = single.fit(population).candidate
     assert reference in policy.candidates, "no threshold makes up for one who is never asked"
-    delta, times = 0.1, 250
+    delta, times = 0.1, 100
     tried = family(policy, fitting, reference=reference, epsilon=epsilon, delta=delta, method=method)
     lost = [losses(each, population, reference) for each in tried]
     random = np.random.default_rng(13)
     violations, moved = 0, 0
     for _ in range(times):
-        rows = random.integers(0, len(population), 600)
+        rows = random.integers(0, len(population), 500)
         accepted = -1
         while accepted + 1 < len(lost) and shown(lost[accepted + 1][rows], epsilon, delta, method):
             accepted += 1

@@ -125,7 +125,8 @@ def _kept(folder: Path, images: int) -> list[_Part]:
 def _part(path: Path, count: int) -> _Part | None:
     """None where it is broken, or not of so many images: then they are asked about again."""
     try:
-        with np.load(path, allow_pickle=False) as part:
+        # Opened here: numpy leaves a file that is broken open.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as part:
             rows, reasons = part["rows"], tuple(str(reason) for reason in part["reasons"])
     except (*arrays.BROKEN, KeyError):
         return None

@@ -256,7 +256,8 @@ def _with_features(table: Table, exam: Exam, indices: Sequence[int]) -> Table:
 def _features(path: Path, images: int) -> tuple[NDArray[np.float64], float] | None:
     """None where there are none, or a broken file: then they are found again."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here: numpy leaves a file that is broken open.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             rows, took_ns = file["rows"], float(file["took_ns"])
     except (*arrays.BROKEN, KeyError):
         return None
