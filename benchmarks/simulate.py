@@ -6,6 +6,7 @@ compared is a clock that is made up with one that is shared with others.
 
 from __future__ import annotations
 
+import argparse
 import json
 import time
 from itertools import repeat
@@ -24,6 +25,9 @@ JITTER = 0.03
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--frames", type=int, default=FRAMES)
+    frames = parser.parse_args().frames
     rows = []
     for latencies_ms in CASES:
         targets = ", ".join(f"null:cpu@1{{latency={ms}ms,wait=sleep}}" for ms in latencies_ms)
@@ -33,22 +37,22 @@ def main() -> None:
         try:
             before = [independent(deal, [who], 1.0)[0] for who in range(len(latencies_ms))]
             shares, delays, begin = [0] * len(before), [], time.perf_counter_ns()
-            for out in deal.stream(repeat(frame, FRAMES)):
+            for out in deal.stream(repeat(frame, frames)):
                 shares[out.who] += 1
                 delays.append(out.delay_ns)
-            per_s = FRAMES * 1e9 / (time.perf_counter_ns() - begin)
+            per_s = frames * 1e9 / (time.perf_counter_ns() - begin)
             # Before and after, since others use the machine too.
             after = [independent(deal, [who], 1.0)[0] for who in range(len(latencies_ms))]
         finally:
             deal.close()
         workers = [Worker(str(ms), 2e9 / (a + b)) for ms, a, b in zip(latencies_ms, before, after, strict=True)]
-        made = simulate(workers, FRAMES, jitter=JITTER)
-        p95_ns = sorted(delays[2 * made.window :])[int(0.95 * (FRAMES - 2 * made.window))]
+        made = simulate(workers, frames, jitter=JITTER)
+        p95_ns = sorted(delays[2 * made.window :])[int(0.95 * (frames - 2 * made.window))]
         row = {
             "latencies_ms": latencies_ms,
             "real_per_s": per_s,
             "simulated_over_real": made.per_s / per_s,
-            "share_difference": max(abs(made.share(who) - count / FRAMES) for who, count in enumerate(shares)),
+            "share_difference": max(abs(made.share(who) - count / frames) for who, count in enumerate(shares)),
             "delay_p95_simulated_over_real": made.delay_ns(0.95) / p95_ns,
         }
         say(", ".join(f"{key} {value:.3f}" if isinstance(value, float) else f"{value}" for key, value in row.items()))
