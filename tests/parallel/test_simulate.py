@@ -17,6 +17,7 @@ from edgewise.parallel.simulate.fit import beside, fit, fitted, steady
 from edgewise.parallel.simulate.forecast import Change, Terms, cases, forecast, without_each
 from edgewise.parallel.simulate.stream import Streamed, Worker, simulate
 from edgewise.reference import table
+from edgewise.study.socs import chips
 
 MS = 1_000_000
 FEEDING = MODELS[DEFAULT]
@@ -379,3 +380,9 @@ def test_what_a_chip_has_no_figures_for_is_named() -> None:
         kirin.over(kirin.network("resnet50"), ["dsp"])
     with pytest.raises(Unsupported, match="no figure for mobilenet on npu"):
         kirin.over(kirin.network("mobilenet"), ["npu"])
+
+
+@pytest.mark.parametrize("name", ["snapdragon855", "Kirin 985"])
+def test_a_chip_without_figures_is_known_and_says_so(name: str) -> None:
+    with pytest.raises(Unsupported, match=r"CPU\+GPU\+DSP.*published as a drawing only \(Liu et al. 2024\)"):
+        chips(name)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..core.errors import InputError
+from .. import reference
+from ..core.errors import InputError, Unsupported
 from ..parallel.simulate import soc
 from ..parallel.simulate.soc import Soc
 
@@ -15,7 +16,23 @@ def chips(name: str) -> list[Soc]:
     """A name, `all` that something was published of, or a file that ends in .toml."""
     if name == ALL:
         return [chip for chip in map(soc.named, soc.names()) if chip.published]
-    return [_file(name) if name.endswith(".toml") else soc.named(name)]
+    if name.endswith(".toml"):
+        return [_file(name)]
+    if name not in soc.names():
+        _check_drawn(name)
+    return [soc.named(name)]
+
+
+def _check_drawn(name: str) -> None:
+    """Chips that were measured and published, but not as figures of what their processors do alone."""
+    table = reference.table("pitfalls-devices")
+    for row in table.records():
+        if str(row["soc"]).replace(" ", "").casefold() == name.replace(" ", "").casefold():
+            raise Unsupported(
+                f"the {row['soc']} ({row['device']}: {row['processors']}) cannot be simulated: what its processors do "
+                f"alone was published as a drawing only ({table.paper.authors} {table.paper.year})",
+                "write its figures into a file: edgewise simulate --soc FILE.toml; docs/guides/simulate.md shows one",
+            )
 
 
 def _file(path: str) -> Soc:
