@@ -10,6 +10,7 @@ from planted import machine, measured, noise
 from edgewise.analyze import dealt
 from edgewise.analyze.evidence import Evidence
 from edgewise.core.types import Measurement, Section
+from edgewise.report.sentences import sentence
 
 QUICK, SLOW = "ort:cpu:fp32@1#0", "ort:cpu:fp32@1#1"
 TOGETHER = f"deal({QUICK}, {SLOW})"
@@ -57,6 +58,21 @@ def test_without_the_others_alone_nothing_is_judged() -> None:
     found = section(240.0, measured(QUICK, noise(5e6)))
     assert not found.findings
     assert rows(found)["together"]["efficiency"] is None
+
+
+def test_that_it_does_harm_is_told_by_any_of_its_targets() -> None:
+    (finding,) = section(150.0, measured(QUICK, noise(5e6))).findings
+    assert finding.code == "deal_harms" and dict(finding.values)["efficiency"] is None
+    assert "0.75× the best alone" in sentence(finding) and "added up" not in sentence(finding)
+
+
+def test_who_rests_is_told() -> None:
+    found = stream(240.0)
+    note = f"{SLOW}{dealt.RESTS}with it and its like the stream is 0.90 times as fast"
+    started = replace(found.starts[-1], ran=replace(found.starts[-1].ran, notes=(note,)))
+    evidence = Evidence(machines={"m": machine()}, measurements=(replace(found, starts=(started,)),))
+    (finding,) = dealt.run(evidence).findings
+    assert finding.code == "deal_rests" and note in sentence(finding)
 
 
 def test_without_a_stream_there_is_nothing() -> None:

@@ -15,6 +15,8 @@ from .evidence import Evidence, absent
 
 PLACE = 65
 TITLE = "Streams over several targets"
+# What the notes of a stream have between a target that was left out and the reason.
+RESTS = " rests: "
 # Below this share of the best single target, dealing does harm; and above it by as much, it helps.
 _MARGIN = 0.02
 COLUMNS = (
@@ -113,19 +115,26 @@ def _rows(evidence: Evidence, measurement: Measurement) -> Iterator[tuple[object
 
 
 def _findings(evidence: Evidence, measurement: Measurement) -> Iterator[Finding]:
+    name = f"{measurement.label} on {measurement.task.placement}"
+    rests = [note for note in (measurement.starts[-1].ran.notes if measurement.starts else ()) if RESTS in note]
+    if rests:
+        yield Finding("deal_rests", "note", name, (("notes", "; ".join(rests)),))
     alone = [single for single in _alone(evidence, measurement) if single]
-    if len(alone) < len(measurement.task.placement.targets):
+    if not alone:
         return
     whole, best = figures(measurement).per_s, max(alone, key=lambda each: each.per_s)
+    complete = len(alone) == len(measurement.task.placement.targets)
     values = (
         ("per_s", whole),
         ("gain", whole / best.per_s),
         ("best", str(best.measurement.task.placement)),
-        ("efficiency", whole / sum(each.per_s for each in alone)),
+        ("efficiency", whole / sum(each.per_s for each in alone) if complete else None),
     )
-    name = f"{measurement.label} on {measurement.task.placement}"
     if whole < (1 - _MARGIN) * best.per_s:
         yield Finding("deal_harms", "caution", name, values)
+    elif not complete:
+        # One that was not measured alone may be the best.
+        return
     elif whole > (1 + _MARGIN) * best.per_s:
         yield Finding("deal_helps", "note", name, values)
     else:

@@ -131,5 +131,6 @@ def _answer(measurement: Measurement, found: Found) -> Iterator[Finding]:
     elif precision not in ("fp32", "tf32") and error < SAME_ANSWER:
         reported = dict(start.ran.precisions).get(precision, 0)
         yield found("same_answer", "note" if reported else "caution", precision=precision, reported=reported)
-    if target.device and not target.device.startswith("cpu") and len(start.ran.devices) > 1:
+    asked = {each.device for each in measurement.task.placement.targets}
+    if target.device and not target.device.startswith("cpu") and len(start.ran.devices) > len(asked):
         yield found("fell_back", "caution", devices=", ".join(start.ran.notes))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Literal, get_args
+
+import numpy as np
 
 from ...core.errors import EdgewiseError, EngineFailure, Unsupported
 from ...core.protocols import Array, Feeds, Outputs
@@ -16,13 +19,17 @@ from ...core.types import Model, Placement, Ran
 from ..memory import Slots, create, fill
 from ..options import said
 from ..process import PartProcess, Worker
+from . import gate
 from .dealer import MOST_SLOTS, Dealer, Hand, Line, hands_for
 from .thread import PartThread, alike
 
 _TIMEOUT_S = 120.0
-# The option of the first target that says whether targets have processes of their own, or threads of this one.
-_OPTION = "workers"
+# Options of the first target: whether targets have processes of their own, or threads of this one; and whether one that
+# the stream is no quicker with rests.
 Workers = Literal["processes", "threads"]
+Gate = Literal["off", "on"]
+# What a turn of the gate takes: frames of the slowest, within limits of seconds.
+_TURN_FRAMES, _SHORTEST_S, _LONGEST_S = 6, 0.2, 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +49,17 @@ class Deal:
     def __init__(
         self, parts: Sequence[tuple[Model, tuple[int, ...]]], placement: Placement, timeout_s: float = _TIMEOUT_S
     ) -> None:
-        workers, targets = said(placement, _OPTION, get_args(Workers), "who works")
+        gated, _ = said(placement, "gate", get_args(Gate), "who may rest")
+        workers, _ = said(placement, "workers", get_args(Workers), "who works")
+        targets = placement.alone
         self._threads = workers == "threads"
         if self._threads:
             alike(targets)
         self._fds = [create(), create()]
         self.parts: list[PartProcess | PartThread] = []
         self.lost: list[EdgewiseError] = []
+        # Whom the stream is no quicker with, and how many times as fast it is with them.
+        self.resting: dict[int, float] = {}
         self._timeout_s = timeout_s
         try:
             begin: type[PartProcess] | type[PartThread] = PartThread if self._threads else PartProcess
@@ -63,6 +74,9 @@ class Deal:
             self.outputs = Slots(self._fds[1], self.parts[0].outputs, window, grow=True)
             for part in self.parts:
                 part.attach(part.inputs, part.outputs, window, timeout_s)
+            if gated == "on":
+                frame_ns = [part.frame_ns for part in self.parts]
+                self.resting = gate.resting(gate.groups(targets, frame_ns), self._rate)
         except BaseException:
             self.close()
             raise
@@ -70,6 +84,24 @@ class Deal:
     def hands(self) -> list[Hand]:
         """As a stream begins with them."""
         return hands_for([part.frame_ns for part in self.parts])
+
+    def _rate(self, resting: frozenset[int]) -> float:
+        """Frames per second of a stream of nothing while these rest."""
+        slowest_s = max(hand.service_ns for hand in self.hands()) / 1e9
+        seconds = min(_LONGEST_S, max(_SHORTEST_S, _TURN_FRAMES * slowest_s))
+        blank = {form.name: np.zeros(form.shape, form.dtype) for form in self.parts[0].inputs}
+        stream = _Stream(self, repeat(blank), resting)
+        begin, before = time.perf_counter(), 0
+        with closing(stream.go()) as frames:
+            for _ in frames:
+                now = time.perf_counter()
+                if not before and stream.settled:
+                    begin, before = now, stream.finished
+                elif now - begin > seconds:
+                    break
+            passed, done = time.perf_counter() - begin, stream.finished - before
+        stream.drain()
+        return max(1, done) / passed
 
     def _check(self) -> None:
         first = self.parts[0]
@@ -104,18 +136,23 @@ class Deal:
 
     def stream(self, frames: Iterable[Feeds]) -> Iterator[Delivered]:
         """The answers in the order of the frames. What comes out is valid until the next is asked for."""
-        one = _Stream(self, iter(frames))
+        one = _Stream(self, iter(frames), frozenset(self.resting))
         try:
             yield from one.go()
         finally:
             one.drain()
 
     def ran(self) -> Ran:
-        """Of all parts together."""
+        """Of all parts together that work."""
+        working = [part for who, part in enumerate(self.parts) if who not in self.resting]
+        rests = [
+            f"{self.parts[who].target} rests: with it and its like the stream is {gained:.2f} times as fast"
+            for who, gained in self.resting.items()
+        ]
         return Ran(
-            tuple(dict.fromkeys(device for part in self.parts for device in part.ran.devices)),
-            tuple(dict.fromkeys(pair for part in self.parts for pair in part.ran.precisions)),
-            tuple(f"{part.target}: {note}" for part in self.parts for note in part.ran.notes),
+            tuple(dict.fromkeys(device for part in working for device in part.ran.devices)),
+            tuple(dict.fromkeys(pair for part in working for pair in part.ran.precisions)),
+            (*(f"{part.target}: {note}" for part in working for note in part.ran.notes), *rests),
         )
 
     def close(self) -> None:
@@ -134,16 +171,26 @@ class Deal:
 class _Stream:
     """One stream, from its first frame to its last."""
 
-    def __init__(self, deal: Deal, frames: Iterator[Feeds]) -> None:
-        self._deal, self._frames = deal, frames
+    def __init__(self, deal: Deal, frames: Iterator[Feeds], resting: frozenset[int]) -> None:
+        self._deal, self._frames, self._resting = deal, frames, resting
         self._dealer = Dealer(deal.hands(), len(deal.inputs))
         for who, alive in enumerate(deal._alive):
-            if not alive:
+            if not alive or who in resting:
                 self._dealer.lose(who)
         self._who: dict[int, int] = {}
         self._line = Line()
 
-    def go(self) -> Iterator[Delivered]:
+    @property
+    def finished(self) -> int:
+        """Frames, delivered or not."""
+        return sum(hand.finished for hand in self._dealer.hands)
+
+    @property
+    def settled(self) -> bool:
+        """Everybody who works has finished something."""
+        return all(hand.finished for hand in self._dealer.hands if hand.alive)
+
+    def go(self) -> Generator[Delivered]:
         dealer, deal = self._dealer, self._deal
         while True:
             self._read()
@@ -221,6 +268,10 @@ class _Stream:
                 self._who.pop(number, None)
         self._dealer.lose(who)
         self._deal.parts[who].kill()
+        # With one less it is another question, and whoever rests may be needed.
+        self._deal.resting.clear()
+        for other in self._resting:
+            self._dealer.hands[other].alive = self._deal._alive[other]
 
     def _late(self, those: Iterable[int]) -> None:
         for who in list(those):

@@ -1,0 +1,65 @@
+"""Whether a helper helps: the stream with it and without it, in turns. One that adds nothing had better rest.
+
+A target that is quick by itself may cost the others more than it does: it takes memory bandwidth, heat, or the core
+that feeds a GPU. The rule has no clock and no processes; `rate` is asked for frames per second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from statistics import fmean
+
+from ...core.types import Target
+
+# What a stream must gain by somebody who takes part in it.
+LEAST_GAIN = 1.01
+# With and without, each second pair the other way round, so that a machine that becomes slower favours nobody.
+PAIRS = 4
+
+Rate = Callable[[frozenset[int]], float]
+
+
+def groups(targets: Sequence[Target], frame_ns: Sequence[float]) -> list[tuple[int, ...]]:
+    """Workers that are alike but for their cores, those first that do least together. Where all are, the quickest is
+    one group and the others are another."""
+    found: dict[Target, list[int]] = {}
+    for who, target in enumerate(targets):
+        found.setdefault(replace(target, cores=()), []).append(who)
+    those = [tuple(each) for each in found.values()]
+    if len(those) == 1:
+        quickest = min(those[0], key=lambda who: frame_ns[who])
+        those = [(quickest,), tuple(who for who in those[0] if who != quickest)]
+    return sorted(those, key=lambda each: sum(1 / frame_ns[who] for who in each))
+
+
+def resting(those: Sequence[tuple[int, ...]], rate: Rate) -> dict[int, float]:
+    """Who had better rest, and what the stream gained by the most of its kind that were tried. `rate` is given those
+    that rest. Of a group that adds nothing, half is tried, and half of that; somebody always works."""
+    found: dict[int, float] = {}
+    for group in those:
+        others = [who for each in those for who in each if each != group and who not in found]
+        if not others:
+            continue
+        count, first = len(group), 0.0
+        while count:
+            gained = gain(frozenset([*found, *group[count:]]), frozenset([*found, *group]), rate)
+            if gained > LEAST_GAIN:
+                break
+            first = first or gained
+            count //= 2
+        found |= dict.fromkeys(group[count:], first)
+    return found
+
+
+def gain(few: frozenset[int], more: frozenset[int], rate: Rate) -> float:
+    """How many times as fast the stream is while `few` rest as while `more` do."""
+    logs = []
+    for pair in range(PAIRS):
+        if pair % 2:
+            without, together = rate(more), rate(few)
+        else:
+            together, without = rate(few), rate(more)
+        logs.append(math.log(together / without))
+    return math.exp(fmean(logs))
