@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from itertools import repeat
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,9 +85,8 @@ def deal(model: Model) -> Iterator[Callable[[str, str], Deal]]:
 
 
 def workers(stream: Deal, model: Model, kill: int | None = None) -> list[int]:
-    (tensor,) = model.inputs
-    blank = {tensor.name: np.zeros(tensor.shape, np.float32)}  # type: ignore[arg-type]
-    found = []
+    blank = feeds.feeds(model, feeds.shapes(model), 0)
+    found: list[int] = []
     for out in stream.stream(repeat(blank, 120)):
         assert out.number == len(found)
         found.append(out.who)
