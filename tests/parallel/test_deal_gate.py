@@ -44,16 +44,6 @@ def test_one_that_costs_more_than_it_does_rests() -> None:
     assert found[1] == pytest.approx(88 / 100)
 
 
-def test_of_many_as_many_work_as_help() -> None:
-    """Two cores are fed for nothing; from the third on each costs the GPU more than it does."""
-
-    def rate(resting: frozenset[int]) -> float:
-        cores = 4 - len(resting & {1, 2, 3, 4})
-        return (0 if 0 in resting else 100 - 40 * max(0, cores - 2)) + 5 * cores
-
-    assert set(gate.resting([(1, 2, 3, 4), (0,)], rate)) == {3, 4}
-
-
 @given(st.lists(st.floats(0.1, 100.0), min_size=2, max_size=6), st.floats(0.2, 1.5))
 def test_somebody_works_whatever_the_rates(rates: list[float], together: float) -> None:
     def rate(resting: frozenset[int]) -> float:

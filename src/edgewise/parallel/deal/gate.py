@@ -16,7 +16,7 @@ from ...core.types import Target
 # What a stream must gain by somebody who takes part in it.
 LEAST_GAIN = 1.01
 # With and without, each second pair the other way round, so that a machine that becomes slower favours nobody.
-PAIRS = 4
+PAIRS = 3
 
 Rate = Callable[[frozenset[int]], float]
 
@@ -35,21 +35,14 @@ def groups(targets: Sequence[Target], frame_ns: Sequence[float]) -> list[tuple[i
 
 
 def resting(those: Sequence[tuple[int, ...]], rate: Rate) -> dict[int, float]:
-    """Who had better rest, and what the stream gained by the most of its kind that were tried. `rate` is given those
-    that rest. Of a group that adds nothing, half is tried, and half of that; somebody always works."""
+    """Who had better rest, and what the stream gained by them. `rate` is given those that rest. Somebody works."""
     found: dict[int, float] = {}
     for group in those:
-        others = [who for each in those for who in each if each != group and who not in found]
-        if not others:
+        if len(found) + len(group) == sum(map(len, those)):
             continue
-        count, first = len(group), 0.0
-        while count:
-            gained = gain(frozenset([*found, *group[count:]]), frozenset([*found, *group]), rate)
-            if gained > LEAST_GAIN:
-                break
-            first = first or gained
-            count //= 2
-        found |= dict.fromkeys(group[count:], first)
+        gained = gain(frozenset(found), frozenset([*found, *group]), rate)
+        if gained <= LEAST_GAIN:
+            found |= dict.fromkeys(group, gained)
     return found
 
 

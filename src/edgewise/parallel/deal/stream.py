@@ -29,7 +29,7 @@ _TIMEOUT_S = 120.0
 Workers = Literal["processes", "threads"]
 Gate = Literal["off", "on"]
 # What a turn of the gate takes: frames of the slowest, within limits of seconds.
-_TURN_FRAMES, _SHORTEST_S, _LONGEST_S = 6, 0.2, 1.5
+_TURN_FRAMES, _SHORTEST_S, _LONGEST_S = 6, 0.25, 1.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,6 @@ def _together(v: Values) -> str:
 SENTENCES: Sentences = {
     "deal_helps": (_together, None),
     "deal_equal": (lambda v: f"{_together(v)}: nothing gained", "use the best one alone"),
-    "deal_harms": (
-        lambda v: f"{_together(v)}: less than one alone",
-        "use the best one alone, or let those rest that only disturb: {gate=on} behind the first target",
-    ),
+    "deal_harms": (lambda v: f"{_together(v)}: less than one alone", "use the best one alone"),
     "deal_rests": (lambda v: str(v["notes"]), None),
 }
