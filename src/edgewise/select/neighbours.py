@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,53 @@ Columns = NDArray[np.float32]  # the same turned: a row for each feature, so tha
 _AT_ONCE = 32
 # Rows of which only the nearest is looked at first.
 _GROUP = 24
+# Twice what a number of 32 bits is rounded by, relatively.
+_ROUNDED = float(np.finfo(np.float32).eps)
+# Points farther away than anything scaled can be are left to the exact way, before anything overflows.
+_FAR = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Rows to be found by what is near to them. `product` are the columns and, below them, the square of each row's
+    length, of which `longest` is the largest: with it, one product nearly gives the distances from a point."""
+
+    columns: Columns
+    product: NDArray[np.float32]
+    longest: float
+
+    def nearest(self, points: Points, k: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+        """As `nearest` says it. For one point the distance to most rows is only found nearly: the few that may be among
+        the nearest for all that numbers are rounded are then looked at exactly, so that the answer is the same."""
+        count = self.columns.shape[1]
+        groups = count // _GROUP
+        if len(points) != 1 or groups <= 2 * k:
+            return nearest(self.columns, points, k)
+        factors = np.ones(len(self.product), np.float32)
+        np.multiply(points[0], np.float32(-2.0), out=factors[:-1])
+        # Twice the most that this way and the exact one may be apart: by the number of terms, and how large they are.
+        largest = float(factors[:-1] @ factors[:-1]) / 4 + self.longest
+        apart = 2 * (4 * len(factors) + 16) * _ROUNDED * largest
+        if not apart < _FAR:
+            return nearest(self.columns, points, k)
+        # No matrix product: its library may wake other threads for it, which takes longer than this.
+        nearly = np.einsum("i,ij->j", factors, self.product)
+        lowest = np.minimum.reduce(nearly[: groups * _GROUP].reshape(_GROUP, groups))
+        # Two at the least: numpy adds up a single column in another order.
+        last = max(2, k) - 1
+        lowest.partition(last)
+        (places,) = (nearly <= lowest[last] + np.float32(apart)).nonzero()
+        values = squared(self.columns.take(places, axis=1), points)[0]
+        first = values.argsort(kind="stable")[:k]
+        return places.take(first)[None], values.take(first)[None]
+
+
+def known(columns: Columns) -> Known:
+    lengths = (columns.astype(np.float64) ** 2).sum(axis=0)
+    # What is longer than a number of 32 bits can say is left to the exact way.
+    with np.errstate(over="ignore"):
+        product = np.concatenate((columns, lengths.astype(np.float32)[None]))
+    return Known(columns, product, float(lengths.max(initial=0.0)))
 
 
 def nearest(columns: Columns, points: Points, k: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:

@@ -17,13 +17,12 @@ from ..core.chooser import Live
 from ..core.errors import rebuild
 from ..core.records import from_json, to_json
 from ..core.types import Failure
-from ..measure import isolate
 from ..measure.isolate import Worker
 from ..measure.pictures import Pictures
 from ..measure.pricing import Went
 from ..select.chooser import policy_of
 from ..select.evaluate import deciding_ns
-from ..select.policy import Policy
+from ..select.policy import Policy, looking_ns
 from .choosers import Opened
 from .compare import shared_cores
 from .prepare import Limits
@@ -33,7 +32,6 @@ from .select import Gathered
 IMAGES = 2000
 # Images of one turn, and some before them that are not counted.
 _TURN, _SETTLE = 100, 20
-_LOOKING_S = 600.0
 
 Progress = Callable[[int, int], None]
 
@@ -87,23 +85,6 @@ def live(
     return _compared(opened, found, policy, went, asked_of, places[:held])
 
 
-def _looking_ns(policy: Policy, found: Gathered) -> float:
-    """What the features take that this policy looks at; those of the table are all there are."""
-    only: Sequence[str] | None = getattr(policy, "features", None)
-    if only is None:
-        return found.table.features_ns
-    shown = some(found.exam, found.indices)
-    taken = isolate.call(
-        "edgewise.select.extracting:taken_ns",
-        timeout_s=_LOOKING_S,
-        data=shown.data,
-        labels=shown.labels,
-        indices=list(shown.indices),
-        only=list(only),
-    )
-    return float(taken)
-
-
 def _compared(
     opened: Opened,
     found: Gathered,
@@ -122,7 +103,7 @@ def _compared(
     seen = found.table.rows([places[number % len(places)] for number in range(len(answers))])
     replayed = policy.replay(seen)
     alike = (asked == replayed.ran).all(axis=1)
-    extra = deciding_ns(policy, seen) + (_looking_ns(policy, found) if policy.uses_features else 0.0)
+    extra = deciding_ns(policy, seen) + looking_ns(policy, found.table)
     now = list(found.table.candidates)
     for place, side in sides.items():
         # Means on both sides: whatever disturbs the machine does so in proportion to the time it finds something to.
