@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from edgewise.core.errors import InputError
 from edgewise.select import svm, tree
-from edgewise.select.neighbours import nearest
+from edgewise.select.neighbours import known, nearest
 
 Floats = NDArray[np.float32]
 
@@ -120,3 +120,24 @@ def test_neighbours_are_the_nearest_and_of_those_alike_the_first(rows: int) -> N
         alone, _ = nearest(np.ascontiguousarray(table.T), points[row : row + 1], 5)
         assert alone[0].tolist() == expected
     assert nearest(np.ascontiguousarray(table.T), points[:0], 5)[0].shape == (0, 5)
+
+
+@pytest.mark.parametrize("grid", [True, False])
+@pytest.mark.parametrize(("rows", "features"), [(300, 1), (300, 7), (1000, 29), (3001, 7)])
+def test_one_point_finds_the_same_to_the_bit_however_far_it_is(rows: int, features: int, grid: bool) -> None:
+    random = np.random.default_rng(rows + features)
+
+    def drawn(count: int) -> Floats:
+        found = random.random((count, features), dtype=np.float32)
+        return np.round(found * 3) / 3 if grid else found
+
+    table = drawn(rows)
+    columns = np.ascontiguousarray(table.T)
+    points = np.concatenate((drawn(30), drawn(10) * 50, drawn(5) * 1e5 - 5e4, drawn(2) * 1e9, table[:5]))
+    for k in (1, 2, 5):
+        places, squares = nearest(columns, points, k)
+        for row in range(len(points)):
+            own, distances = known(columns).nearest(points[row : row + 1], k)
+            assert own[0].tolist() == places[row].tolist()
+            assert distances[0].tolist() == squares[row].tolist()
+    assert known(columns).nearest(points, 5)[0].tolist() == nearest(columns, points, 5)[0].tolist()

@@ -103,9 +103,7 @@ def price_ns(prices: Mapping[str, float], names: Sequence[str]) -> float:
     return prices.get(SHARED, 0.0) + sum(prices.get(family, 0.0) for family in families_of(tuple(names)))
 
 
-def _parts(
-    grey: NDArray[np.uint8], edges: Edges, outstanding: Runs
-) -> tuple[NDArray[np.int64], tuple[float, float]]:
+def _parts(grey: NDArray[np.uint8], edges: Edges, outstanding: Runs) -> tuple[NDArray[np.int64], tuple[float, float]]:
     """How long edges are, and the main object's shape. Both are about connected parts, which are found in one go."""
     lines = runs_of_places(edges.places, grey.shape[1])
     runs = one_below_the_other(lines, outstanding, grey.size)
