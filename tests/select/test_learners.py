@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from edgewise.core.errors import InputError
 from edgewise.select import svm, tree
-from edgewise.select.neighbours import known, nearest
+from edgewise.select.neighbours import known
 
 Floats = NDArray[np.float32]
 
@@ -111,33 +113,22 @@ def test_neighbours_are_the_nearest_and_of_those_alike_the_first(rows: int) -> N
     # On a coarse grid, so that many are at the same distance.
     table = random.integers(0, 4, (rows, 3)).astype(np.float32)
     points = random.integers(0, 4, (90, 3)).astype(np.float32)
-    places, squares = nearest(np.ascontiguousarray(table.T), points, 5)
-    for row, point in enumerate(points):
-        distances = ((table - point) ** 2).sum(axis=1)
+    found = known(np.ascontiguousarray(table.T))
+    for point in points:
+        distances = np.sqrt(((table - point) ** 2).sum(axis=1))
         expected = sorted(range(rows), key=lambda place: (distances[place], place))[:5]
-        assert places[row].tolist() == expected
-        assert squares[row].tolist() == distances[expected].tolist()
-        alone, _ = nearest(np.ascontiguousarray(table.T), points[row : row + 1], 5)
-        assert alone[0].tolist() == expected
-    assert nearest(np.ascontiguousarray(table.T), points[:0], 5)[0].shape == (0, 5)
+        assert found.nearest(point, 5) == (expected, pytest.approx(distances[expected].tolist()))
 
 
-@pytest.mark.parametrize("grid", [True, False])
-@pytest.mark.parametrize(("rows", "features"), [(300, 1), (300, 7), (1000, 29), (3001, 7)])
-def test_one_point_finds_the_same_to_the_bit_however_far_it_is(rows: int, features: int, grid: bool) -> None:
+@pytest.mark.parametrize(("rows", "features"), [(6, 2), (300, 1), (300, 7), (1000, 29), (3001, 7)])
+def test_neighbours_are_the_nearest_however_far_they_are(rows: int, features: int) -> None:
     random = np.random.default_rng(rows + features)
-
-    def drawn(count: int) -> Floats:
-        found = random.random((count, features), dtype=np.float32)
-        return np.round(found * 3) / 3 if grid else found
-
-    table = drawn(rows)
-    columns = np.ascontiguousarray(table.T)
-    points = np.concatenate((drawn(30), drawn(10) * 50, drawn(5) * 1e5 - 5e4, drawn(2) * 1e9, table[:5]))
-    for k in (1, 2, 5):
-        places, squares = nearest(columns, points, k)
-        for row in range(len(points)):
-            own, distances = known(columns).nearest(points[row : row + 1], k)
-            assert own[0].tolist() == places[row].tolist()
-            assert distances[0].tolist() == squares[row].tolist()
-    assert known(columns).nearest(points, 5)[0].tolist() == nearest(columns, points, 5)[0].tolist()
+    table = random.random((rows, features), dtype=np.float32)
+    near = random.random((30, features), dtype=np.float32)
+    points = np.concatenate((near, near[:10] * 50, near[:10] * 1e5 - 5e4, near[:3] * 1e9, near[:2] * 1e30, table[:5]))
+    found = known(np.ascontiguousarray(table.T))
+    for point in points:
+        distances = [math.dist(row, point.tolist()) for row in table.tolist()]
+        expected = sorted(range(rows), key=lambda place: (distances[place], place))
+        for k in (1, 2, 5):
+            assert found.nearest(point, k) == (expected[:k], [distances[place] for place in expected[:k]])

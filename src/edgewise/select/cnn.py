@@ -128,7 +128,7 @@ def _forwards(stage: int, weights: Floats, biases: Floats, values: Floats) -> tu
     of which the largest goes on."""
     size, images = (THUMB >> stage) ** 2, values.shape[1]
     columns = values.take(_around(stage), axis=0).reshape(-1, size * images)
-    four = (weights @ columns).reshape(len(weights), 4, -1)
+    four = _product(weights, columns, images).reshape(len(weights), 4, -1)
     after = np.zeros((len(weights) * size // 4 + 1, images), values.dtype)
     most = after[:-1].reshape(len(weights), -1)
     np.add(np.maximum.reduce(four, axis=1), biases[:, None], out=most)
@@ -152,12 +152,22 @@ def _backwards(
     each[:, 1] = above - each[:, 0]
     each[:, 2] = np.where(four[:, 2] >= four[:, 3], below, 0)
     each[:, 3] = below - each[:, 2]
-    own = each.reshape(len(weights), -1) @ columns.T
+    parted = each.reshape(len(weights), images, -1).swapaxes(0, 1)
+    own = np.matmul(parted, columns.reshape(len(columns), images, -1).transpose(1, 2, 0)).sum(axis=0)
     if not stage:
         return back[:0], own, most.sum(axis=1)
     turned = weights.reshape(len(weights), -1, 3, 3)[:, :, ::-1, ::-1].swapaxes(0, 1).reshape(CHANNELS[stage], -1)
-    behind = turned @ slopes.take(_behind(stage), axis=0).reshape(-1, size * images)
+    behind = _product(turned, slopes.take(_behind(stage), axis=0).reshape(-1, size * images), images)
     return behind.reshape(-1, images), own, most.sum(axis=1)
+
+
+def _product(one: Floats, other: Floats, parts: int) -> Floats:
+    """In so many parts: a product no larger than that for one image is left to one thread by numpy's library. Where
+    several take turns on one core, as when a process is pinned to it, they wait for each other, and it takes tens of
+    times as long."""
+    found = np.empty((len(one), parts, other.shape[1] // parts), one.dtype)
+    np.matmul(one, other.reshape(len(other), parts, -1).swapaxes(0, 1), out=found.swapaxes(0, 1))
+    return found.reshape(len(one), -1)
 
 
 @cache
@@ -195,7 +205,8 @@ def _fours(stage: int) -> Places:
 def _looked_up(places: Places, channels: int) -> Places:
     size = places.shape[1]
     each = np.arange(channels)[:, None, None] * size + places
-    return np.where(places < 0, channels * size, each).reshape(-1, size)
+    found: Places = np.where(places < 0, channels * size, each).reshape(-1, size)
+    return found
 
 
 def _batches(count: int, random: np.random.Generator) -> Iterator[Places]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,68 +11,64 @@ from numpy.typing import NDArray
 Points = NDArray[np.float32]  # a row for each image, scaled
 Columns = NDArray[np.float32]  # the same turned: a row for each feature, so that one operation takes all images
 
-# Points at a time: what is in between stays in the cache.
-_AT_ONCE = 32
 # Rows of which only the nearest is looked at first.
 _GROUP = 24
 # Twice what a number of 32 bits is rounded by, relatively.
 _ROUNDED = float(np.finfo(np.float32).eps)
-# Points farther away than anything scaled can be are left to the exact way, before anything overflows.
+# Where rounding alone may do more than this, all rows are measured, before anything overflows.
 _FAR = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """Rows to be found by what is near to them. `product` are the columns and, below them, the square of each row's
-    length, of which `longest` is the largest: with it, one product nearly gives the distances from a point."""
+    length, of which `longest` is the largest."""
 
-    columns: Columns
     product: NDArray[np.float32]
     longest: float
 
-    def nearest(self, points: Points, k: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-        """As `nearest` says it. For one point the distance to most rows is only found nearly: the few that may be among
-        the nearest for all that numbers are rounded are then looked at exactly, so that the answer is the same."""
-        count = self.columns.shape[1]
-        groups = count // _GROUP
-        if len(points) != 1 or groups <= 2 * k:
-            return nearest(self.columns, points, k)
-        factors = np.ones(len(self.product), np.float32)
-        np.multiply(points[0], np.float32(-2.0), out=factors[:-1])
-        # Twice the most that this way and the exact one may be apart: by the number of terms, and how large they are.
-        largest = float(factors[:-1] @ factors[:-1]) / 4 + self.longest
-        apart = 2 * (4 * len(factors) + 16) * _ROUNDED * largest
+    @property
+    def columns(self) -> Columns:
+        return self.product[:-1]
+
+    def nearest(self, point: NDArray[np.float32], k: int) -> tuple[list[int], list[float]]:
+        """The `k` nearest, nearest first, and their distances. Of rows at the same distance the first ones are taken.
+        There must be `k` rows at least.
+
+        One product gives all distances nearly, and so the few that may be among the nearest for all that numbers are
+        rounded. Those are measured. Hardly any of it is done by numpy: between images its code has left the caches, and
+        every other operation costs microseconds."""
+        values = point.tolist()
+        places = self._perhaps(values, k)
+        rows = self.columns.take(places, axis=1).T.tolist()
+        found = sorted(zip([math.dist(row, values) for row in rows], places.tolist(), strict=True))[:k]
+        return [place for _, place in found], [distance for distance, _ in found]
+
+    def _perhaps(self, values: list[float], k: int) -> NDArray[np.intp]:
+        """Those that may be among the nearest, in order."""
+        count = self.product.shape[1]
+        # Twice the most that a distance may be off: by the number of terms, and how large they are.
+        apart = 2 * (4 * len(values) + 20) * _ROUNDED * (sum(value * value for value in values) + self.longest)
         if not apart < _FAR:
-            return nearest(self.columns, points, k)
+            return np.arange(count)
+        factors = np.array([*(-2.0 * value for value in values), 1.0], np.float32)
         # No matrix product: its library may wake other threads for it, which takes longer than this.
         nearly = np.einsum("i,ij->j", factors, self.product)
-        lowest = np.minimum.reduce(nearly[: groups * _GROUP].reshape(_GROUP, groups))
-        # Two at the least: numpy adds up a single column in another order.
-        last = max(2, k) - 1
-        lowest.partition(last)
-        (places,) = (nearly <= lowest[last] + np.float32(apart)).nonzero()
-        values = squared(self.columns.take(places, axis=1), points)[0]
-        first = values.argsort(kind="stable")[:k]
-        return places.take(first)[None], values.take(first)[None]
+        groups = count // _GROUP
+        # The k-th of what is the least of some rows is no less than the k-th of all.
+        lowest = nearly.copy()
+        if groups > 2 * k:
+            lowest = np.minimum.reduce(nearly[: groups * _GROUP].reshape(_GROUP, groups))
+        lowest.partition(k - 1)
+        return (nearly <= lowest.item(k - 1) + apart).nonzero()[0]
 
 
 def known(columns: Columns) -> Known:
     lengths = (columns.astype(np.float64) ** 2).sum(axis=0)
-    # What is longer than a number of 32 bits can say is left to the exact way.
+    # What is longer than a number of 32 bits can say is measured.
     with np.errstate(over="ignore"):
         product = np.concatenate((columns, lengths.astype(np.float32)[None]))
-    return Known(columns, product, float(lengths.max(initial=0.0)))
-
-
-def nearest(columns: Columns, points: Points, k: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """For each point its `k` nearest, nearest first, and their squared distances. Of rows at the same distance the
-    first ones are taken, so that the answer does not depend on how it is found. There must be `k` rows at least."""
-    parts = [least(squared(columns, points[at : at + _AT_ONCE]), k) for at in range(0, len(points), _AT_ONCE)]
-    if len(parts) == 1:
-        return parts[0]
-    empty = (np.empty((0, k), np.intp), np.empty((0, k), np.float32))
-    places, found = zip(empty, *parts, strict=True)
-    return np.concatenate(places), np.concatenate(found)
+    return Known(product, float(lengths.max(initial=0.0)))
 
 
 def squared(columns: Columns, points: Points) -> NDArray[np.float32]:
@@ -84,9 +81,9 @@ def squared(columns: Columns, points: Points) -> NDArray[np.float32]:
 
 
 def least(distances: NDArray[np.float32], k: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """In each row the places of the `k` least values, and those. Columns are put into groups and the least of each is
-    taken: the k-th of those is no less than the k-th of all, so few remain to be sorted. Partitioning all takes several
-    times as long."""
+    """In each row the places of the `k` least values, and those; of values alike the first. Columns are put into groups
+    and the least of each is taken: the k-th of those is no less than the k-th of all, so few remain to be sorted.
+    Partitioning all takes several times as long."""
     rows, count = distances.shape
     groups = count // _GROUP
     if groups <= 2 * k:
@@ -95,11 +92,6 @@ def least(distances: NDArray[np.float32], k: int) -> tuple[NDArray[np.intp], NDA
     lowest = distances[:, : groups * _GROUP].reshape(rows, _GROUP, groups).min(axis=1)
     lowest.partition(k - 1, axis=1)
     near = distances <= lowest[:, k - 1 : k]
-    if rows == 1:
-        (places,) = near[0].nonzero()
-        values = distances[0].take(places)
-        first = values.argsort(kind="stable")[:k]
-        return places.take(first)[None], values.take(first)[None]
     # Several times as quick as asking for rows and columns at once.
     row, column = np.divmod(near.ravel().nonzero()[0], count)
     counts = np.bincount(row, minlength=rows)

@@ -46,7 +46,8 @@ def thumbnail_of(planes: Planes) -> NDArray[np.float64]:
     # Sums of whole numbers this small are exact, in whatever order a product adds them up.
     sums = rows @ planes.astype(np.float32) @ columns.T
     pixels = rows.sum(axis=1)[:, None] * columns.sum(axis=1)
-    return np.rint(sums / pixels).ravel().astype(np.float64)
+    means: NDArray[np.float64] = np.rint(sums / pixels).ravel().astype(np.float64)
+    return means
 
 
 @cache

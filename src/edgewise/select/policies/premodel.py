@@ -8,6 +8,7 @@ convolutional network looks at a thumbnail of the image, and the others at its f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -69,18 +70,17 @@ class Premodel:
             raise InputError("the premodel decides by the features of an image, and was given none")
         if THUMBNAIL in self.features and len(features) != len(NAMES) + PIXELS:
             raise InputError("this premodel decides by a thumbnail of an image, and was given none")
-        points = self.scale(features.take(_places(self.features)))[None]
-        counts: list[int] = []
+        point = self.scale.one(features.take(_places(self.features)))
+        near: list[int] = []
         if self.looks_at_neighbours:
-            places, distances = self.known.nearest(points, self.k)
-            if self.farthest is not None and _far(distances, self.k)[0] > self.farthest:
+            near, distances = self.known.nearest(point, self.k)
+            if self.farthest is not None and _far(distances, self.k) > self.farthest:
                 return Decision(self.default, why=STRANGE)
-            counts = np.add.reduce(self.labels.take(places[0], axis=1), axis=1).tolist()
         for place, level in enumerate(self.levels):
             if level is None:
-                yes = 2 * counts[place] > self.k
+                yes = 2 * sum([self.labels.item(place, row) for row in near]) > self.k
             else:
-                yes = bool(chains.answers(level, points, features[None, len(NAMES) :])[0])
+                yes = bool(chains.answers(level, point[None], features[None, len(NAMES) :])[0])
             if yes:
                 return Decision(self.chain[place], why=CHOSEN)
         return Decision(self.default, why=OTHERWISE)
@@ -123,10 +123,11 @@ class Premodel:
         votes = np.zeros((len(self.chain), len(points)), np.bool_)
         strange = np.zeros(len(points), np.bool_)
         if self.looks_at_neighbours:
-            places, distances = self.known.nearest(points, self.k)
+            found = [self.known.nearest(point, self.k) for point in points]
             if self.farthest is not None:
-                strange = _far(distances, self.k) > self.farthest
+                strange = np.array([_far(distances, self.k) > self.farthest for _, distances in found], np.bool_)
             # For all levels at once; those that decide otherwise overwrite it.
+            places = np.array([near for near, _ in found], np.intp).reshape(-1, self.k)
             votes = 2 * self.labels[:, places].sum(axis=2) > self.k
         for place, level in enumerate(self.levels):
             if level is not None:
@@ -240,16 +241,14 @@ def _thumbnails(table: Table, names: tuple[str, ...]) -> NDArray[np.uint8]:
     return thumbnails_of(table) if THUMBNAIL in names else np.empty((len(table), 0), np.uint8)
 
 
-def _far(distances: NDArray[np.float32], k: int) -> NDArray[np.float64]:
+def _far(distances: Sequence[float], k: int) -> float:
     """The root of the mean square distance to the neighbours."""
-    far: NDArray[np.float64] = np.sqrt(distances.astype(np.float64).sum(axis=1) / k)
-    return far
+    return math.hypot(*distances) / math.sqrt(k)
 
 
 def _farthest(images: Known, points: Points, k: int, sound: float) -> float:
     # Each training image is its own nearest neighbour, at no distance: one more is looked for, and it adds nothing.
-    _, distances = images.nearest(points, k + 1)
-    return float(np.quantile(_far(distances, k), sound))
+    return float(np.quantile([_far(images.nearest(point, k + 1)[1], k) for point in points], sound))
 
 
 def _list(fields: Mapping[str, Any], name: str, kind: type) -> list[Any]:
