@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from ..data import open_dataset
+from ..measure.pictures import Pictures, decoded
 from .features import FAMILIES, NAMES, SHARED, THUMBNAIL, extract
 
 
 def taken_ns(data: str, labels: str | None, indices: Sequence[int]) -> dict[str, float]:
     """What an image takes for each family of features beyond what all of them share, and that: means over images that
     were seen before, decoding apart."""
-    dataset = open_dataset(data, labels, labelled=False)
-    images = [dataset.image(index) for index in indices]
+    images = decoded(Pictures(data, labels, tuple(indices)))
     took_ns: dict[str, list[int]] = {}
     for _ in range(2):
         took_ns = {family: [] for family in (SHARED, *FAMILIES)}

@@ -60,7 +60,8 @@ class Known:
         if groups > 2 * k:
             lowest = np.minimum.reduce(nearly[: groups * _GROUP].reshape(_GROUP, groups))
         lowest.partition(k - 1)
-        return (nearly <= lowest.item(k - 1) + apart).nonzero()[0]
+        places: NDArray[np.intp] = (nearly <= lowest.item(k - 1) + apart).nonzero()[0]
+        return places
 
 
 def known(columns: Columns) -> Known:
