@@ -36,10 +36,10 @@ SHAPES: tuple[tuple[int, ...], ...] = (
     (1,),
 )
 NAMES = tuple(f"{kind}{layer}" for layer in range(STAGES + 1) for kind in ("weights", "biases"))
-# So many images at a time, every image so often, but no more than so many times in all: about a second.
+# So many images at a time, and every image so often, but in so many steps at least, and at most: about a second.
 BATCH = 64
 EPOCHS = 10
-STEPS = 300
+FEWEST, MOST = 60, 300
 # Adam's (Kingma and Ba, 2015), the rate falling to nothing along half a cosine.
 _RATE, _FIRST, _SECOND, _SMALL = 3e-3, 0.9, 0.999, 1e-8
 
@@ -82,7 +82,7 @@ def train(thumbnails: Thumbnails, yes: Flags, *, seed: int = 0) -> Network:
     first = [np.zeros_like(each) for each in layers]
     second = [np.zeros_like(each) for each in layers]
     values = values_of(thumbnails, np.float32)
-    steps = max(1, min(STEPS, EPOCHS * len(yes) // BATCH))
+    steps = min(MOST, max(FEWEST, EPOCHS * len(yes) // BATCH))
     for step, drawn in zip(range(steps), _batches(len(yes), random), strict=False):
         rate = _RATE * 0.5 * (1 + math.cos(math.pi * step / steps))
         slopes, _ = gradients(layers, values.take(drawn, axis=1), yes[drawn])
