@@ -54,7 +54,8 @@ def test_scaling_is_by_what_was_seen_in_training() -> None:
     assert scale(features).tolist() == [[0, 0], [1, 0], [0.5, 0]]
     assert scale(np.array([[5.0, 6.0]])).tolist() == [[2, 1]]
     other = np.random.default_rng(0).random((20, 2)) * 7
-    assert [scale.one(row).tolist() for row in other] == scale(other).tolist()
+    assert [scale.one(row) for row in other] == scale.exactly(other).tolist()
+    assert (scale(other) == scale.exactly(other).astype(np.float32)).all()
 
 
 def test_elimination_leaves_what_tells() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,26 +32,27 @@ class Known:
     def columns(self) -> Columns:
         return self.product[:-1]
 
-    def nearest(self, point: NDArray[np.float32], k: int) -> tuple[list[int], list[float]]:
-        """The `k` nearest, nearest first, and their distances. Of rows at the same distance the first ones are taken.
-        There must be `k` rows at least.
+    def nearest(self, point: Sequence[float], k: int) -> list[int]:
+        """The `k` nearest, in no order; of rows at the same distance the first ones. There must be `k` at least.
 
         One product gives all distances nearly, and so the few that may be among the nearest for all that numbers are
-        rounded. Those are measured, in Python: numpy takes longer for as few."""
-        values = point.tolist()
-        places = self._perhaps(values, k)
-        rows = self.columns.take(places, axis=1).T.tolist()
-        found = sorted(zip([math.dist(row, values) for row in rows], places.tolist(), strict=True))[:k]
-        return [place for _, place in found], [distance for distance, _ in found]
+        rounded. Only where they are more than `k` they are measured."""
+        places: list[int] = self._perhaps(point, k).tolist()
+        if len(places) == k:
+            return places
+        return [place for _, place in sorted(zip(self.distances(point, places), places, strict=True))[:k]]
 
-    def _perhaps(self, values: list[float], k: int) -> NDArray[np.intp]:
-        """Those that may be among the nearest, in order."""
+    def distances(self, point: Sequence[float], places: Sequence[int]) -> list[float]:
+        return [math.dist(row, point) for row in self.columns.take(places, axis=1).T.tolist()]
+
+    def _perhaps(self, point: Sequence[float], k: int) -> NDArray[np.intp]:
+        """Those that may be among the nearest, in their order."""
         count = self.product.shape[1]
         # Twice the most that a distance may be off: by the number of terms, and how large they are.
-        apart = 2 * (4 * len(values) + 20) * _ROUNDED * (sum(value * value for value in values) + self.longest)
+        apart = 2 * (4 * len(point) + 20) * _ROUNDED * (sum([value * value for value in point]) + self.longest)
         if not apart < _FAR:
             return np.arange(count)
-        factors = np.array([*(-2.0 * value for value in values), 1.0], np.float32)
+        factors = np.array([*[-2.0 * value for value in point], 1.0], np.float32)
         # No matrix product: its library may wake other threads for it, which takes longer than this.
         nearly = np.einsum("i,ij->j", factors, self.product)
         groups = count // _GROUP

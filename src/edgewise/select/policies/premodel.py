@@ -21,7 +21,7 @@ from ...core.errors import InputError
 from .. import levels as chains
 from ..features import NAMES, THUMBNAIL
 from ..features.reduce import PIXELS
-from ..neighbours import Known, Points, known
+from ..neighbours import Known, known
 from ..policy import REFUSED, Decision, Replayed
 from ..subset import THETA
 from ..table import Flags, Scores, Table, hits
@@ -38,8 +38,8 @@ STRANGE = "strange"
 class Premodel:
     """`chain`: the candidate of each level; `levels`: what decides there; `default`: who is asked where no level says
     yes, or None. `farthest`: an image whose neighbours are farther away (root of the mean square) is not like those of
-    training, and no level is asked; None: none is too far. `known`: the training images, and `labels` whose they are.
-    `features` are those it looks at, and last the thumbnail where a level does."""
+    training, and no level is asked; None: none is too far. `known`: the training images; `owners`: the level of each,
+    past the last where it is nobody's. `features`: those looked at, and last the thumbnail where a level does."""
 
     features: tuple[str, ...]
     scale: Scale
@@ -49,7 +49,7 @@ class Premodel:
     k: int
     farthest: float | None
     known: Known
-    labels: Flags
+    owners: tuple[int, ...]
     kind: ClassVar[str] = "premodel"
 
     @property
@@ -71,16 +71,19 @@ class Premodel:
         if THUMBNAIL in self.features and len(features) != len(NAMES) + PIXELS:
             raise InputError("this premodel decides by a thumbnail of an image, and was given none")
         point = self.scale.one(features.take(_places(self.features)))
-        near: list[int] = []
+        counts = [0] * (len(self.chain) + 1)
         if self.looks_at_neighbours:
-            near, distances = self.known.nearest(point, self.k)
-            if self.farthest is not None and _far(distances, self.k) > self.farthest:
+            near = self.known.nearest(point, self.k)
+            if self.farthest is not None and _far(self.known, point, near) > self.farthest:
                 return Decision(self.default, why=STRANGE)
+            for row in near:
+                counts[self.owners[row]] += 1
         for place, level in enumerate(self.levels):
             if level is None:
-                yes = 2 * sum([self.labels.item(place, row) for row in near]) > self.k
+                yes = 2 * counts[place] > self.k
             else:
-                yes = bool(chains.answers(level, point[None], features[None, len(NAMES) :])[0])
+                points = np.array([point], np.float32)
+                yes = bool(chains.answers(level, points, features[None, len(NAMES) :])[0])
             if yes:
                 return Decision(self.chain[place], why=CHOSEN)
         return Decision(self.default, why=OTHERWISE)
@@ -113,27 +116,38 @@ class Premodel:
             "farthest": self.farthest,
         }
         arrays = chains.arrays_of(self.levels)
-        arrays |= {"low": self.scale.low, "span": self.scale.span, "columns": self.known.columns, "labels": self.labels}
+        arrays |= {
+            "low": self.scale.low,
+            "span": self.scale.span,
+            "columns": self.known.columns,
+            "labels": self._labels,
+        }
         return fields, arrays
 
     def _decide(self, table: Table) -> NDArray[np.intp]:
         """The level that decides for each image; as many as there are where none does."""
-        points = self.scale(_chosen(table, self.features))
-        thumbnails = _thumbnails(table, self.features)
+        own = _chosen(table, self.features)
+        points, thumbnails = self.scale(own), _thumbnails(table, self.features)
         votes = np.zeros((len(self.chain), len(points)), np.bool_)
         strange = np.zeros(len(points), np.bool_)
         if self.looks_at_neighbours:
-            found = [self.known.nearest(point, self.k) for point in points]
+            exactly = self.scale.exactly(own).tolist()
+            found = [self.known.nearest(point, self.k) for point in exactly]
             if self.farthest is not None:
-                strange = np.array([_far(distances, self.k) > self.farthest for _, distances in found], np.bool_)
+                far = [_far(self.known, point, near) for point, near in zip(exactly, found, strict=True)]
+                strange = np.array(far) > self.farthest
             # For all levels at once; those that decide otherwise overwrite it.
-            places = np.array([near for near, _ in found], np.intp).reshape(-1, self.k)
-            votes = 2 * self.labels[:, places].sum(axis=2) > self.k
+            votes = 2 * self._labels[:, np.array(found, np.intp).reshape(-1, self.k)].sum(axis=2) > self.k
         for place, level in enumerate(self.levels):
             if level is not None:
                 votes[place] = chains.answers(level, points, thumbnails)
         votes[:, strange] = False
         return chains.deciding(votes)
+
+    @property
+    def _labels(self) -> Flags:
+        """For each level (row) the training images that are its own."""
+        return np.array(self.owners) == np.arange(len(self.chain))[:, None]
 
 
 def fit(
@@ -173,9 +187,10 @@ def fit(
         chains.learn(kind, points, thumbnails, yes, seed) for kind, yes in zip(kinds, taking.labels, strict=True)
     )
     images = known(np.ascontiguousarray(points.T))
-    farthest = None if sound == 1.0 else _farthest(images, points, k, sound)
+    farthest = None if sound == 1.0 else _farthest(images, scale.exactly(own).tolist(), k, sound)
     default = taking.best if otherwise == "best" else None
-    return Premodel(names, scale, taking.chain, learned, default, k, farthest, images, taking.labels)
+    owners = tuple(chains.deciding(taking.labels).tolist())
+    return Premodel(names, scale, taking.chain, learned, default, k, farthest, images, owners)
 
 
 def load(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Premodel:
@@ -206,7 +221,8 @@ def load(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Premo
     if shapes != [(count, rows), (len(chain), rows), (count,), (count,)] or not (span > 0).all():
         raise InputError(f"a premodel of {count} features and {len(chain)} levels with arrays of shapes {shapes}")
     learned = tuple(chains.load(kind, place, arrays, count) for place, kind in enumerate(kinds))
-    return Premodel(names, Scale(low, span), chain, learned, default, k, farthest, known(columns), labels)
+    owners = tuple(chains.deciding(labels).tolist())
+    return Premodel(names, Scale(low, span), chain, learned, default, k, farthest, known(columns), owners)
 
 
 def _check(images: int, top: int, k: int, otherwise: str, sound: float) -> None:
@@ -241,14 +257,15 @@ def _thumbnails(table: Table, names: tuple[str, ...]) -> NDArray[np.uint8]:
     return thumbnails_of(table) if THUMBNAIL in names else np.empty((len(table), 0), np.uint8)
 
 
-def _far(distances: Sequence[float], k: int) -> float:
+def _far(images: Known, point: Sequence[float], near: Sequence[int]) -> float:
     """The root of the mean square distance to the neighbours."""
-    return math.hypot(*distances) / math.sqrt(k)
+    return math.hypot(*images.distances(point, near)) / math.sqrt(len(near))
 
 
-def _farthest(images: Known, points: Points, k: int, sound: float) -> float:
-    # Each training image is its own nearest neighbour, at no distance: one more is looked for, and it adds nothing.
-    return float(np.quantile([_far(images.nearest(point, k + 1)[1], k) for point in points], sound))
+def _farthest(images: Known, points: Sequence[Sequence[float]], k: int, sound: float) -> float:
+    # Each training image is its own nearest neighbour, at next to no distance: one more is looked for in its place.
+    more = math.sqrt((k + 1) / k)
+    return float(np.quantile([more * _far(images, point, images.nearest(point, k + 1)) for point in points], sound))
 
 
 def _list(fields: Mapping[str, Any], name: str, kind: type) -> list[Any]:
