@@ -18,19 +18,20 @@ _GROUP = 24
 _ROUNDED = float(np.finfo(np.float32).eps)
 # Where rounding alone may do more than this, all rows are measured, before anything overflows.
 _FAR = 1e6
+# A product of no more terms is left to one thread by numpy's library: waking another takes longer.
+_ALONE = 9000
+# The square of a length that is nowhere near.
+_NOWHERE = 1e30
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """Rows to be found by what is near to them. `product` are the columns and, below them, the square of each row's
-    length, of which `longest` is the largest."""
+    length, of which `longest` is the largest: in parts one after the other, the last of them filled up."""
 
+    columns: Columns
     product: NDArray[np.float32]
     longest: float
-
-    @property
-    def columns(self) -> Columns:
-        return self.product[:-1]
 
     def nearest(self, point: Sequence[float], k: int) -> list[int]:
         """The `k` nearest, in no order; of rows at the same distance the first ones. There must be `k` at least.
@@ -47,31 +48,32 @@ class Known:
 
     def _perhaps(self, point: Sequence[float], k: int) -> NDArray[np.intp]:
         """Those that may be among the nearest, in their order."""
-        count = self.product.shape[1]
         # Twice the most that a distance may be off: by the number of terms, and how large they are.
         apart = 2 * (4 * len(point) + 20) * _ROUNDED * (sum([value * value for value in point]) + self.longest)
         if not apart < _FAR:
-            return np.arange(count)
+            return np.arange(self.columns.shape[1])
         factors = np.array([*[-2.0 * value for value in point], 1.0], np.float32)
-        # No matrix product: its library may wake other threads for it, which takes longer than this.
-        nearly = np.einsum("i,ij->j", factors, self.product)
-        groups = count // _GROUP
-        if groups > 2 * k:
-            # The k-th of what is the least of some rows is no less than the k-th of all.
-            lowest = np.minimum.reduce(nearly[: groups * _GROUP].reshape(_GROUP, groups))
-        else:
-            lowest = nearly.copy()
+        nearly = np.matmul(factors, self.product).ravel()
+        # The k-th of what is the least of some rows is no less than the k-th of all.
+        many = len(nearly) > 2 * k * _GROUP
+        lowest = np.minimum.reduce(nearly.reshape(_GROUP, -1)) if many else nearly.copy()
         lowest.partition(k - 1)
         places: NDArray[np.intp] = (nearly <= lowest.item(k - 1) + apart).nonzero()[0]
         return places
 
 
 def known(columns: Columns) -> Known:
+    features, count = columns.shape
     lengths = (columns.astype(np.float64) ** 2).sum(axis=0)
-    # What is longer than a number of 32 bits can say is measured.
-    with np.errstate(over="ignore"):
-        product = np.concatenate((columns, lengths.astype(np.float32)[None]))
-    return Known(product, float(lengths.max(initial=0.0)))
+    # Whole groups, as many as may be in a part, and no more than there are.
+    wide = _GROUP * max(1, min(_ALONE // (features + 1) // _GROUP, -(-count // _GROUP)))
+    parts = max(1, -(-count // wide))
+    product = np.zeros((features + 1, parts * wide), np.float32)
+    product[:-1, :count] = columns
+    product[-1] = _NOWHERE
+    product[-1, :count] = np.minimum(lengths, _NOWHERE)
+    parted = np.ascontiguousarray(product.reshape(features + 1, parts, wide).swapaxes(0, 1))
+    return Known(columns, parted, float(lengths.max(initial=0.0)))
 
 
 def squared(columns: Columns, points: Points) -> NDArray[np.float32]:

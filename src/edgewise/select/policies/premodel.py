@@ -147,7 +147,8 @@ class Premodel:
     @property
     def _labels(self) -> Flags:
         """For each level (row) the training images that are its own."""
-        return np.array(self.owners) == np.arange(len(self.chain))[:, None]
+        labels: Flags = np.array(self.owners) == np.arange(len(self.chain))[:, None]
+        return labels
 
 
 def fit(
