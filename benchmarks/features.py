@@ -23,13 +23,14 @@ from _goal import finish, say
 from edgewise.core.choice import Candidate
 from edgewise.core.stats import interval
 from edgewise.core.text import parse_target
-from edgewise.select.features import NAMES, PAPER, extract
+from edgewise.select.features import NAMES, PAPER, THUMBNAIL, extract
+from edgewise.select.features.reduce import PIXELS
 from edgewise.select.policies import premodel
 from edgewise.select.table import Table
 from edgewise.system import affinity
 
 Key = tuple[str, int, int]
-DECIDING = ("knn", "tree", "svm")
+DECIDING = ("knn", "tree", "svm", "cnn")
 BRIGHTNESS = ("avg_brightness", "contrast")
 SIZES = (32, 64, 112, 224, 448, 1024)
 BAR_NS = 500_000
@@ -91,8 +92,10 @@ def decisions(levels: str) -> tuple[premodel.Premodel, NDArray[np.float64]]:
         scores.append(np.log(weights / weights.sum(axis=1, keepdims=True)).astype(np.float32))
     target = parse_target("null")
     candidates = tuple(Candidate(f"m{at}", f"m{at}", target, "unit", 10.0**at, 0.0) for at in range(3))
-    table = Table(candidates, labels, tuple(scores), features)
-    return premodel.fit(table, features=PAPER, levels=levels, theta=-1.0), draw.random((4, len(NAMES)))
+    thumbnails = draw.integers(0, 256, (ROWS, PIXELS)).astype(np.uint8)
+    table = Table(candidates, labels, tuple(scores), features, thumbnails)
+    policy = premodel.fit(table, features=PAPER, levels=levels, theta=-1.0)
+    return policy, np.concatenate((draw.random((4, len(NAMES))), thumbnails[:4]), axis=1)
 
 
 def main() -> None:
@@ -107,6 +110,7 @@ def main() -> None:
             image = picture(size, seed)
             calls["shapes", size, seed] = (partial(extract, image), None)
             calls["brightness alone", size, seed] = (partial(extract, image, BRIGHTNESS), None)
+            calls["thumbnail alone", size, seed] = (partial(extract, image, (THUMBNAIL,)), None)
         calls["noise", size, 0] = (partial(extract, noise(size, 0)), None)
     for levels in DECIDING:
         policy, rows = decisions(levels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from edgewise.core.choice import Candidate
 from edgewise.core.text import parse_target
 from edgewise.select.features import NAMES
+from edgewise.select.features.reduce import THUMB
 from edgewise.select.table import Table
 
 COSTS = (1e6, 3e6, 1e7, 2e7)
@@ -53,3 +55,15 @@ def hidden(images: int, seed: int = 0, *, noise: float = 0.1) -> tuple[NDArray[n
 def simulated(images: int, seed: int = 0) -> Table:
     right, features = hidden(images, seed)
     return planted(right, COSTS, features)
+
+
+def pictured(table: Table, seed: int = 0) -> Table:
+    """With thumbnails in which the difficulty can be seen: the left half is the brighter the harder an image is, and
+    the right half the darker, so that all are equally bright."""
+    assert table.features is not None
+    difficulty = table.features[:, NAMES.index("contrast")] / 50
+    noise = np.random.default_rng(seed).integers(0, 56, (len(table), 3, THUMB, THUMB))
+    side = np.repeat([1.0, 0.0], THUMB // 2)
+    share = np.abs(side - difficulty[:, None])[:, None, None, :]
+    thumbnails = (noise + 200 * (1 - share)).astype(np.uint8).reshape(len(table), -1)
+    return replace(table, thumbnails=thumbnails)

@@ -12,10 +12,10 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from edgewise.core.errors import InputError
-from edgewise.select.features import NAMES, PAPER, extract
+from edgewise.select.features import FAMILIES, NAMES, PAPER, THUMBNAIL, extract
 from edgewise.select.features.colour import grey_of
 from edgewise.select.features.main_object import otsu
-from edgewise.select.features.reduce import reduced, step_of
+from edgewise.select.features.reduce import PIXELS, reduced, step_of
 from edgewise.select.features.runs import components, links, runs_of_mask, runs_of_places
 
 Image = NDArray[np.uint8]
@@ -273,3 +273,46 @@ def test_grey_is_luma() -> None:
     image = np.random.default_rng(0).integers(0, 256, (20, 20, 3)).astype(np.uint8)
     exact = image @ np.array([0.299, 0.587, 0.114])
     assert np.abs(grey_of(reduced(image)) - exact).max() <= 1
+
+
+def thumbnail(image: Image) -> Image:
+    row = extract(image, (THUMBNAIL,))
+    assert row.shape == (len(NAMES) + PIXELS,) and not row[: len(NAMES)].any()
+    found = row[len(NAMES) :].astype(np.uint8)
+    assert (found == row[len(NAMES) :]).all()
+    return found.reshape(3, 16, 16)
+
+
+def test_every_feature_is_of_one_family() -> None:
+    everything = [name for family in FAMILIES.values() for name in family]
+    assert sorted(everything) == sorted((*NAMES, THUMBNAIL))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_by_itself_is_as_among_all_and_nothing_else(family: str) -> None:
+    image = np.random.default_rng(4).integers(0, 256, (60, 50, 3)).astype(np.uint8)
+    image[10:40, 5:25] //= 4
+    all_of_it, own = extract(image, (*NAMES, THUMBNAIL)), extract(image, FAMILIES[family][:1])
+    mine = np.array([name in FAMILIES[family] for name in NAMES] + [family == THUMBNAIL] * PIXELS)[: len(own)]
+    assert (own[mine] == all_of_it[: len(own)][mine]).all() and own[mine].any()
+    assert not own[~mine].any()
+
+
+def test_a_thumbnail_shows_where_what_colour_is() -> None:
+    image = canvas(64, 96, (10, 20, 30))
+    image[:32, 48:] = (200, 100, 50)
+    found = thumbnail(image)
+    assert (found[:, :8, 8:] == np.array([200, 100, 50])[:, None, None]).all()
+    assert (found[:, 8:] == np.array([10, 20, 30])[:, None, None]).all()
+    assert (found[:, :, :8] == np.array([10, 20, 30])[:, None, None]).all()
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (1, 9), (9, 1), (15, 17), (16, 16), (1, 4000), (3000, 2), (107, 107), (224, 224)]
+)
+def test_a_thumbnail_has_the_mean_of_its_image(shape: tuple[int, int]) -> None:
+    image = np.random.default_rng(0).integers(100, 156, (*shape, 3)).astype(np.uint8)
+    found = thumbnail(image)
+    assert found.min() >= 100 and found.max() < 156
+    assert np.abs(found.mean(axis=(1, 2)) - reduced(image).mean(axis=(1, 2))).max() < 12
+    assert (thumbnail(canvas(*shape, (17, 200, 90))) == np.array([17, 200, 90])[:, None, None]).all()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from edgewise.core.errors import InputError
 from edgewise.select import svm, tree
-from edgewise.select.neighbours import nearest
+from edgewise.select.neighbours import known
 
 Floats = NDArray[np.float32]
 
@@ -111,12 +113,26 @@ def test_neighbours_are_the_nearest_and_of_those_alike_the_first(rows: int) -> N
     # On a coarse grid, so that many are at the same distance.
     table = random.integers(0, 4, (rows, 3)).astype(np.float32)
     points = random.integers(0, 4, (90, 3)).astype(np.float32)
-    places, squares = nearest(np.ascontiguousarray(table.T), points, 5)
-    for row, point in enumerate(points):
-        distances = ((table - point) ** 2).sum(axis=1)
+    found = known(np.ascontiguousarray(table.T))
+    for point in points:
+        distances = np.sqrt(((table - point) ** 2).sum(axis=1))
         expected = sorted(range(rows), key=lambda place: (distances[place], place))[:5]
-        assert places[row].tolist() == expected
-        assert squares[row].tolist() == distances[expected].tolist()
-        alone, _ = nearest(np.ascontiguousarray(table.T), points[row : row + 1], 5)
-        assert alone[0].tolist() == expected
-    assert nearest(np.ascontiguousarray(table.T), points[:0], 5)[0].shape == (0, 5)
+        near = found.nearest(point.tolist(), 5)
+        assert sorted(near) == sorted(expected)
+        assert found.distances(point.tolist(), near) == pytest.approx(distances[near].tolist())
+
+
+@pytest.mark.parametrize(("rows", "features"), [(6, 2), (300, 1), (300, 7), (1000, 29), (3001, 7)])
+def test_neighbours_are_the_nearest_however_far_they_are(rows: int, features: int) -> None:
+    random = np.random.default_rng(rows + features)
+    table = random.random((rows, features), dtype=np.float32)
+    near = random.random((30, features), dtype=np.float32)
+    points = np.concatenate((near, near[:10] * 50, near[:10] * 1e5 - 5e4, near[:3] * 1e9, near[:2] * 1e30, table[:5]))
+    found = known(np.ascontiguousarray(table.T))
+    for point in points:
+        values = point.tolist()
+        distances = [math.dist(row, values) for row in table.tolist()]
+        expected = sorted(range(rows), key=lambda place: (distances[place], place))
+        for k in (1, 2, 5):
+            assert sorted(found.nearest(values, k)) == sorted(expected[:k])
+            assert found.distances(values, expected[:k]) == [distances[place] for place in expected[:k]]

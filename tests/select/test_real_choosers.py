@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,21 @@ def test_what_was_replayed_is_what_happens(lab: Path, method: str, capsys: pytes
     assert _main(asked) == 0
     live = json.loads(capsys.readouterr().out)["selected"]["live"]
     assert (live["same"], live["alike"], live["distinct"]) == (1, 1, 30)
+
+
+def test_networks_at_the_levels_run_as_they_were_replayed(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from edgewise.select.features import THUMBNAIL
+    from edgewise.select.policies import premodel
+
+    monkeypatch.setattr(premodel, "fit", partial(premodel.fit, levels="cnn"))
+    path = fit(lab, "networks", "--method", "premodel")
+    plan = choosers.read(path)
+    assert plan.fields["features"] == [THUMBNAIL] and set(plan.fields["levels"]) == {"cnn"}
+    with edgewise.load(path) as chooser:
+        answers = chooser.predict(scenes())
+    names = [member.candidate.name for member in plan.members]
+    shares = [sum(name in answer.asked for answer in answers) / len(answers) for name in names]
+    assert shares == pytest.approx(plan.outcome.asked)
 
 
 def test_a_promise_is_watched_when_it_runs(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ from .calibrate import calibration_error, reliability, temperature, tempered
 from .chain import spent
 from .folds import folds, halves, outside
 from .policies import single
-from .policy import REFUSED, Policy, Replayed
+from .policy import REFUSED, Policy, Replayed, looking_ns
 from .table import Scores, Table
 
 Fit = Callable[[Table], Policy]
@@ -63,9 +63,8 @@ def evaluate(
     """`max_loss`: how much less accurate than the most accurate candidate the best single one may be where it is
     cheaper. `timed`: deciding is timed, and counts towards an image's time.
 
-    Time is of all: candidates, preparing, features (all of them, even where a policy uses some) and deciding. Energy is
-    that of the candidates alone: no meter tells what features and deciding take, so it flatters whoever computes much
-    to choose."""
+    Time is of all: candidates, preparing, the features a policy looks at, and deciding. Energy is that of the
+    candidates alone: no meter tells what features and deciding take, so it flatters whoever computes much to choose."""
     if len(table.candidates) < 2:
         raise InputError("choosing takes two candidates or more, found one", "--models a.onnx b.onnx")
     parts = folds(table.labels, count, seed)
@@ -122,7 +121,7 @@ def _calibration(scores: Scores, table: Table, seed: int) -> tuple[float, float]
 def _outcome(name: str, table: Table, policy: Policy, objective: str, top: int) -> Outcome:
     replayed = policy.replay(table, top=top)
     costs = spent(table, policy.candidates, replayed.ran, objective)
-    overhead = table.features_ns if policy.uses_features else 0.0
+    overhead = looking_ns(policy, table)
     return Outcome(name, policy.kind, replayed, costs + (overhead if objective == "time" else 0.0), overhead)
 
 
@@ -169,7 +168,7 @@ def deciding_ns(policy: Policy, table: Table, images: int = _TIMED) -> float:
 
 
 def _decided_ns(policy: Policy, table: Table, row: int) -> int:
-    features = None if table.features is None else table.features[row]
+    features = table.look(row)
     ran: list[int] = []
     answered: list[NDArray[np.float32]] = []
     begin = time.perf_counter_ns()

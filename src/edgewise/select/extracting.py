@@ -1,4 +1,4 @@
-"""The features of every image, in a file, and what computing those of one takes: for a worker."""
+"""What every image looks like, in a file, and what it takes to see that: for a worker."""
 
 from __future__ import annotations
 
@@ -11,36 +11,40 @@ from pathlib import Path
 import numpy as np
 
 from ..data import open_dataset
-from .features import extract
+from ..measure.pictures import Pictures, decoded
+from .features import FAMILIES, NAMES, SHARED, THUMBNAIL, extract
 
 
-def taken_ns(data: str, labels: str | None, indices: Sequence[int], only: Sequence[str]) -> float:
-    """The mean of what these features of an image take, decoding apart, once all of them were seen before."""
-    dataset = open_dataset(data, labels, labelled=False)
-    images = [dataset.image(index) for index in indices]
-    took_ns: list[int] = []
+def taken_ns(data: str, labels: str | None, indices: Sequence[int]) -> dict[str, float]:
+    """What an image takes for each family of features beyond what all of them share, and that: means over images that
+    were seen before, decoding apart."""
+    images = decoded(Pictures(data, labels, tuple(indices)))
+    took_ns: dict[str, list[int]] = {}
     for _ in range(2):
-        took_ns.clear()
+        took_ns = {family: [] for family in (SHARED, *FAMILIES)}
         for image in images:
-            begin = time.perf_counter_ns()
-            extract(image, only=tuple(only))
-            took_ns.append(time.perf_counter_ns() - begin)
-    return statistics.fmean(took_ns)
+            for family, took in took_ns.items():
+                only = FAMILIES.get(family, ())
+                begin = time.perf_counter_ns()
+                extract(image, only)
+                took.append(time.perf_counter_ns() - begin)
+    means = {family: statistics.fmean(took) for family, took in took_ns.items()}
+    shared = means.pop(SHARED)
+    return {SHARED: shared} | {family: max(0.0, mean - shared) for family, mean in means.items()}
 
 
 def save(data: str, labels: str | None, indices: Sequence[int], path: str) -> None:
-    """An .npz at `path`: `rows`, one for each image, and `took_ns`, the median of what one took, decoding apart."""
+    """An .npz at `path`, with a row for each image: `rows` are features, `thumbnails` are bytes."""
     dataset = open_dataset(data, labels, labelled=False)
-    found = []
-    took_ns = []
-    for index in indices:
-        image = dataset.image(index)
-        begin = time.perf_counter_ns()
-        found.append(extract(image))
-        took_ns.append(time.perf_counter_ns() - begin)
+    rows = np.empty((len(indices), len(NAMES)))
+    thumbnails = []
+    for place, index in enumerate(indices):
+        found = extract(dataset.image(index), (*NAMES, THUMBNAIL))
+        rows[place] = found[: len(NAMES)]
+        thumbnails.append(found[len(NAMES) :].astype(np.uint8))
     target = Path(path)
     # Written beside and renamed, so that a half-written file is never taken for features.
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     with part.open("wb") as file:
-        np.savez(file, rows=np.stack(found), took_ns=np.float64(statistics.median(took_ns)))
+        np.savez(file, rows=rows, thumbnails=np.stack(thumbnails))
     part.replace(target)

@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.errors import InputError
-from . import svm, tree
+from . import cnn, svm, tree
+from .cnn import Thumbnails
 from .neighbours import Points
 from .subset import optimal
 from .table import Flags
 
-KINDS = ("knn", "tree", "svm")
+KINDS = ("knn", "tree", "svm", "cnn")
 # None: nearest neighbours, which all such levels share.
-Level = tree.Tree | svm.Machine | None
+Level = tree.Tree | svm.Machine | cnn.Network | None
 
 
 def kinds_of(text: str, count: int) -> tuple[str, ...]:
@@ -30,6 +31,8 @@ def kinds_of(text: str, count: int) -> tuple[str, ...]:
 def kind_of(level: Level) -> str:
     if level is None:
         return "knn"
+    if isinstance(level, cnn.Network):
+        return "cnn"
     return "tree" if isinstance(level, tree.Tree) else "svm"
 
 
@@ -44,10 +47,17 @@ def deciding(votes: Flags) -> NDArray[np.intp]:
     return np.where(votes.any(axis=0), votes.argmax(axis=0), len(votes))
 
 
-def learn(kind: str, points: Points, yes: Flags, seed: int) -> Level:
+def learn(kind: str, points: Points, thumbnails: Thumbnails, yes: Flags, seed: int) -> Level:
     if kind == "tree":
         return tree.grow(points, yes)
+    if kind == "cnn":
+        return cnn.train(thumbnails, yes, seed=seed)
     return svm.train(points, yes, seed=seed) if kind == "svm" else None
+
+
+def answers(level: tree.Tree | svm.Machine | cnn.Network, points: Points, thumbnails: Thumbnails) -> Flags:
+    """Each looks at what it has learned to look at."""
+    return level.answers(thumbnails if isinstance(level, cnn.Network) else points)
 
 
 def arrays_of(levels: Sequence[Level]) -> dict[str, NDArray[Any]]:
@@ -65,4 +75,6 @@ def load(kind: str, place: int, arrays: Mapping[str, NDArray[Any]], features: in
     own = {name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)}
     if kind == "tree":
         return tree.load(own, features)
+    if kind == "cnn":
+        return cnn.load(own)
     return svm.load(own, features) if kind == "svm" else None

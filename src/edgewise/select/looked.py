@@ -16,22 +16,29 @@ from .features import NAMES
 from .folds import folds, outside
 from .policies import premodel
 from .policies.premodel import Premodel
+from .policy import looking_ns
 from .subset import choose, optimal
 from .table import Table
-from .thinning import importance, uncorrelated
-from .worth import features_of, trial_of, worth
+from .thinning import Trial, importance, uncorrelated
+from .worth import cast, features_of, trial_of, worth
 
 # By themselves, and mixed: what decides at the first level, and what at the others.
-TECHNIQUES = ("knn", "tree", "svm", "knn+tree", "knn+svm", "tree+knn", "svm+knn")
+TECHNIQUES = ("knn", "tree", "svm", "cnn", "knn+tree", "knn+svm", "knn+cnn", "tree+knn", "svm+knn", "cnn+knn")
 
 
 def look(table: Table, *, objective: str = "time", top: int = 1, count: int = 10, seed: int = 0) -> Looked:
-    """`count`: folds of what is held out."""
+    """`count`: folds of what is held out. Where the table has no thumbnails, nothing that looks at them is tried."""
     right = table.right(top)
     costs = alone(table, objective).tolist()
     best = optimal(right, costs)
-    lost = partial(_losses, top=top, objective=objective, seed=seed)
-    named = _Once(partial(worth, top=top, objective=objective, seed=seed))
+
+    def trial(fitting: Table) -> Trial:
+        return trial_of(fitting, cast(fitting, top=top, objective=objective), seed=seed)
+
+    def lost(fitting: Table) -> tuple[tuple[str, float], ...]:
+        return _losses(fitting, trial(fitting))
+
+    named = _Once(lambda fitting: worth(fitting, trial(fitting)))
     # In an order of its own for each fold: one that had seen the images held out would have chosen for them.
     ranked = _Once(lambda fitting: tuple(name for name, _ in sorted(lost(fitting), key=lambda each: -each[1])))
     losses = lost(table)
@@ -45,7 +52,7 @@ def look(table: Table, *, objective: str = "time", top: int = 1, count: int = 10
 
     compared = evaluate(
         table,
-        {levels: technique(levels) for levels in TECHNIQUES},
+        {levels: technique(levels) for levels in TECHNIQUES if table.thumbnails is not None or "cnn" not in levels},
         objective=objective,
         top=top,
         count=count,
@@ -68,10 +75,10 @@ def look(table: Table, *, objective: str = "time", top: int = 1, count: int = 10
     )
 
 
-def _losses(table: Table, *, top: int, objective: str, seed: int) -> tuple[tuple[str, float], ...]:
+def _losses(table: Table, trial: Trial) -> tuple[tuple[str, float], ...]:
     """What accuracy is lost without each of the features that the correlation filter leaves."""
     kept, _ = uncorrelated(features_of(table))
-    found = importance(trial_of(table, top=top, objective=objective, seed=seed), kept)
+    found = importance(trial, kept)
     return tuple((NAMES[column], found[column]) for column in kept)
 
 
@@ -114,6 +121,6 @@ def _tried(
         replayed = policy.replay(kept, top=top)
         right.append(replayed.right)
         own = spent(kept, policy.candidates, replayed.ran, objective)
-        cost.append(own + (table.features_ns if objective == "time" else 0.0))
+        cost.append(own + (looking_ns(policy, table) if objective == "time" else 0.0))
     each = np.concatenate(cost)
     return Tried(number, float(np.concatenate(right).mean()), *map(float, (each.mean(), each.min(), each.max())))

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .features import NAMES, price_ns
 from .table import Flags, Scores, Table
 
 # In the place of a class: nobody is trusted with this input.
@@ -64,3 +65,10 @@ class Policy(Protocol):
     def replay(self, table: Table, *, top: int = 1) -> Replayed: ...
 
     def saved(self) -> tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]: ...
+
+
+def looking_ns(policy: Policy, table: Table) -> float:
+    """What it takes to see of an image what this policy looks at: all features where it does not say."""
+    if not policy.uses_features:
+        return 0.0
+    return price_ns(table.looking_ns, getattr(policy, "features", NAMES))

@@ -26,7 +26,7 @@ from ..core.errors import InputError
 from .bounds import BOUNDS, Losses, p_exact, shown
 from .chain import spent
 from .policies.single import Single
-from .policy import Policy, Replayed
+from .policy import Policy, Replayed, looking_ns
 from .table import Table, hits
 
 # By how much thresholds are raised (below zero: lowered) from step to step, in log-odds.
@@ -110,4 +110,4 @@ def controlled(
 
 def _cost(policy: Policy, replayed: Replayed, table: Table, objective: str) -> float:
     asked = float(spent(table, policy.candidates, replayed.ran, objective).mean())
-    return asked + (table.features_ns if policy.uses_features and objective == "time" else 0.0)
+    return asked + (looking_ns(policy, table) if objective == "time" else 0.0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,16 @@ Flags = NDArray[np.bool_]
 @dataclass(frozen=True, slots=True)
 class Table:
     """`scores` has, for each candidate, a row of logarithms of probabilities for each image (exponentials of a row
-    add up to one), in the order of the data's classes. `features` has a row for each image, where needed."""
+    add up to one), in the order of the data's classes. `features` and `thumbnails` have a row for each image, where
+    needed; `looking_ns` is what a family of features takes for one image."""
 
     candidates: tuple[Candidate, ...]
     labels: NDArray[np.int64]
     scores: tuple[Scores, ...]
     features: NDArray[np.float64] | None = None
-    # What computing all features of one image takes: an upper limit for a policy that uses some of them.
-    features_ns: float = 0.0
+    # In bytes: as numbers like the others they would be larger than all scores.
+    thumbnails: NDArray[np.uint8] | None = None
+    looking_ns: Mapping[str, float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -37,8 +39,15 @@ class Table:
         """The same of some images, in the order of `places`."""
         chosen = np.asarray(places, np.int64)
         features = None if self.features is None else self.features[chosen]
+        thumbnails = None if self.thumbnails is None else self.thumbnails[chosen]
         scores = tuple(each[chosen] for each in self.scores)
-        return replace(self, labels=self.labels[chosen], scores=scores, features=features)
+        return replace(self, labels=self.labels[chosen], scores=scores, features=features, thumbnails=thumbnails)
+
+    def look(self, row: int) -> NDArray[np.float64] | None:
+        """What one image looks like, as it is extracted: features, and the thumbnail behind them."""
+        if self.features is None or self.thumbnails is None:
+            return None if self.features is None else self.features[row]
+        return np.concatenate((self.features[row], self.thumbnails[row]))
 
     def right(self, top: int = 1) -> Flags:
         """Whether candidate m (column) has the label of image x (row) among its `top` first; ties go to the lower

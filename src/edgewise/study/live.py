@@ -17,13 +17,12 @@ from ..core.chooser import Live
 from ..core.errors import rebuild
 from ..core.records import from_json, to_json
 from ..core.types import Failure
-from ..measure import isolate
 from ..measure.isolate import Worker
 from ..measure.pictures import Pictures
 from ..measure.pricing import Went
 from ..select.chooser import policy_of
 from ..select.evaluate import deciding_ns
-from ..select.policy import Policy
+from ..select.policy import Policy, looking_ns
 from .choosers import Opened
 from .compare import shared_cores
 from .prepare import Limits
@@ -33,7 +32,6 @@ from .select import Gathered
 IMAGES = 2000
 # Images of one turn, and some before them that are not counted.
 _TURN, _SETTLE = 100, 20
-_LOOKING_S = 600.0
 
 Progress = Callable[[int, int], None]
 
@@ -88,20 +86,8 @@ def live(
 
 
 def _looking_ns(policy: Policy, found: Gathered) -> float:
-    """What the features take that this policy looks at; those of the table are all there are."""
-    only: Sequence[str] | None = getattr(policy, "features", None)
-    if only is None:
-        return found.table.features_ns
-    shown = some(found.exam, found.indices)
-    taken = isolate.call(
-        "edgewise.select.extracting:taken_ns",
-        timeout_s=_LOOKING_S,
-        data=shown.data,
-        labels=shown.labels,
-        indices=list(shown.indices),
-        only=list(only),
-    )
-    return float(taken)
+    """What the features take that this policy looks at, as replaying has it."""
+    return looking_ns(policy, found.table)
 
 
 def _compared(

@@ -29,9 +29,10 @@ from ..measure.energy import Metered
 from ..select import drift, risk
 from ..select.evaluate import Fit, deciding_ns, evaluate
 from ..select.features import NAMES
+from ..select.features.reduce import PIXELS
 from ..select.folds import halves
 from ..select.policies import cascade, single
-from ..select.policy import Policy
+from ..select.policy import Policy, looking_ns
 from ..select.rows import rows
 from ..select.table import Scores, Table
 from ..store.db import Store
@@ -44,8 +45,9 @@ from .scores import Scored, gather
 # Of the images, the share that a policy is fitted on where others are to show what it is worth.
 _FITTED_SHARE = 0.5
 _FEATURES_S = 3600.0
+_LOOKING_S = 600.0
 # Changes whenever features of the same image are others.
-_FEATURES = 1
+_FEATURES = 2
 _AT_ONCE = 4096
 
 
@@ -234,7 +236,8 @@ def _candidate(contender: Contender, price: Price) -> Candidate:
 
 
 def _with_features(table: Table, exam: Exam, indices: Sequence[int]) -> Table:
-    """What images look like, and what it takes to see that, is kept: the images themselves are in the name."""
+    """What images look like is kept: they themselves are in the name. What it takes to see that is measured each time,
+    as all that is compared with it is."""
     path = home.cache() / f"{digest(_FEATURES, exam.digest, tuple(indices))}-features.npz"
     found = _features(path, len(indices))
     if found is None:
@@ -250,18 +253,27 @@ def _with_features(table: Table, exam: Exam, indices: Sequence[int]) -> Table:
     if found is None:
         raise StoreError(f"{path} cannot be read back", "set XDG_CACHE_HOME to a folder that keeps what is written")
     home.used(path)
-    return replace(table, features=found[0], features_ns=found[1])
+    shown = some(exam, indices)
+    taken = isolate.call(
+        "edgewise.select.extracting:taken_ns",
+        timeout_s=_LOOKING_S,
+        data=shown.data,
+        labels=shown.labels,
+        indices=list(shown.indices),
+    )
+    return replace(table, features=found[0], thumbnails=found[1], looking_ns=taken)
 
 
-def _features(path: Path, images: int) -> tuple[NDArray[np.float64], float] | None:
+def _features(path: Path, images: int) -> tuple[NDArray[np.float64], NDArray[np.uint8]] | None:
     """None where there are none, or a broken file: then they are found again."""
     try:
         # Opened here: numpy leaves a file that is broken open.
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            rows, took_ns = file["rows"], float(file["took_ns"])
+            rows, thumbnails = file["rows"], file["thumbnails"]
     except (*arrays.BROKEN, KeyError):
         return None
-    return (rows, took_ns) if rows.shape == (images, len(NAMES)) else None
+    fits = (rows.shape, thumbnails.shape) == ((images, len(NAMES)), (images, PIXELS))
+    return (rows, thumbnails) if fits else None
 
 
 def fit(table: Table, wish: Wish) -> Fitted:
@@ -361,7 +373,7 @@ def outcome(policy: Policy, table: Table, wish: Wish) -> Outcome:
         # Held by all that may be asked, whether they are or not.
         spent[:, list(policy.candidates)] = True
     cost = float(table.costs(spent, objective).mean())
-    deciding = deciding_ns(policy, table) + (table.features_ns if policy.uses_features else 0.0)
+    deciding = deciding_ns(policy, table) + looking_ns(policy, table)
     if objective == "time":
         cost += deciding
     each = np.eye(len(table.candidates), dtype=np.bool_)

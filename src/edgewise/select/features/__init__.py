@@ -4,10 +4,13 @@ Its Table 2 names them and gives a few words for each; nothing there says how th
 files of this folder. (The paper counts 30 features. Its table lists these 29, and 29 less the 12 that its Table 3
 removes are the 17 it goes on with.) An image is looked at in about 72 × 72 pixels: what is chosen must cost far less
 than what it saves.
+
+Behind them, for a network that sees pixels, stands the image in very few of them, under one name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -18,8 +21,8 @@ from .colour import grey_of, hues, levels_of
 from .edges import NO_EDGES, Edges, angles, edges_of, lengths
 from .keypoints import keypoints_of
 from .main_object import shape_of, standing_out
-from .reduce import reduced
-from .runs import components, links, one_below_the_other, runs_of_mask, runs_of_places
+from .reduce import PIXELS, reduced, thumbnail_of
+from .runs import Runs, components, links, no_runs, one_below_the_other, runs_of_mask, runs_of_places
 
 BINS = 7
 NAMES: tuple[str, ...] = (
@@ -35,6 +38,19 @@ NAMES: tuple[str, ...] = (
     "area_by_perim",
     "aspect_ratio",
 )
+# Not a number but an image: PIXELS of them, from 0 to 255, behind the others.
+THUMBNAIL = "thumbnail"
+# What is computed together, and is priced together.
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "keypoints": NAMES[:1],
+    "brightness": NAMES[1:6],
+    "edges": NAMES[6:20],
+    "hue": NAMES[20:27],
+    "object": NAMES[27:],
+    THUMBNAIL: (THUMBNAIL,),
+}
+# What all of them begin with, where it is priced.
+SHARED = "shared"
 # The seven that the paper ends with (its Table 4).
 PAPER: tuple[str, ...] = (
     "n_keypoints",
@@ -49,44 +65,48 @@ PAPER: tuple[str, ...] = (
 
 def extract(image: NDArray[np.uint8], only: tuple[str, ...] = NAMES) -> NDArray[np.float64]:
     """The features of one RGB image, in the order of NAMES: always finite, and the same for the same pixels. With
-    `only`, what is not needed for these is left out where that saves time, and is 0."""
+    `only`, families of which none is named are left out, and are 0. Where THUMBNAIL is named, it follows."""
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
         found = f"{image.dtype} of shape {image.shape}"
         raise InputError(f"features are those of an RGB image, bytes of shape (height, width, 3); found {found}")
-    wanted = _kinds(only)
-    row = np.zeros(len(NAMES))
+    wanted = families_of(only)
+    row = np.zeros(len(NAMES) + (PIXELS if THUMBNAIL in wanted else 0))
     planes = reduced(image)
     grey = grey_of(planes)
     counts = np.bincount(grey.ravel(), minlength=256)
-    edges = edges_of(grey) if wanted & {"edge_length", "edge_angle"} else NO_EDGES
-    if "n_keypoints" in wanted:
+    if "keypoints" in wanted:
         row[0] = keypoints_of(grey)
     if "brightness" in wanted:
         row[1:6] = levels_of(planes, counts)
-    if wanted & {"edge_length", "object"}:
-        row[6:13], row[27:29] = _parts(grey, counts, edges)
-    if "edge_angle" in wanted:
+    if not wanted.isdisjoint(("edges", "object")):
+        edges = edges_of(grey) if "edges" in wanted else NO_EDGES
+        outstanding = runs_of_mask(standing_out(grey, counts)) if "object" in wanted else no_runs(grey.shape[1])
+        row[6:13], shape = _parts(grey, edges, outstanding)
         row[13:20] = angles(edges)
+        if "object" in wanted:
+            row[27:29] = shape
     if "hue" in wanted:
         row[20:27] = hues(planes)
+    if THUMBNAIL in wanted:
+        row[len(NAMES) :] = thumbnail_of(planes)
     return row
 
 
 @cache
-def _kinds(names: tuple[str, ...]) -> frozenset[str]:
-    """What is computed together, of all that these belong to."""
-    found = {name.rstrip("1234567") for name in names}
-    brightness, shape = found & {*NAMES[1:6]}, found & {*NAMES[27:29]}
-    together = {kind for kind, some in (("brightness", brightness), ("object", shape)) if some}
-    return frozenset(found - brightness - shape | together)
+def families_of(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(family for family, own in FAMILIES.items() if not set(own).isdisjoint(names))
 
 
-def _parts(
-    grey: NDArray[np.uint8], counts: NDArray[np.int64], edges: Edges
-) -> tuple[NDArray[np.int64], tuple[float, float]]:
+def price_ns(prices: Mapping[str, float], names: Sequence[str]) -> float:
+    """What looking at an image for these takes, where `prices` are those of families and of what they share. Edges and
+    the main object are found in one go, which is a little less than this says."""
+    return prices.get(SHARED, 0.0) + sum(prices.get(family, 0.0) for family in families_of(tuple(names)))
+
+
+def _parts(grey: NDArray[np.uint8], edges: Edges, outstanding: Runs) -> tuple[NDArray[np.int64], tuple[float, float]]:
     """How long edges are, and the main object's shape. Both are about connected parts, which are found in one go."""
     lines = runs_of_places(edges.places, grey.shape[1])
-    runs = one_below_the_other(lines, runs_of_mask(standing_out(grey, counts)), grey.size)
+    runs = one_below_the_other(lines, outstanding, grey.size)
     touching = links(runs)
     root = components(len(runs.starts), touching)
     own = len(lines.starts)

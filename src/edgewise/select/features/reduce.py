@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 Planes = NDArray[np.uint8]  # (3, height, width): red, green, blue
 # A side of the square with as many pixels as are looked at, more or less.
 SIDE = 72
+# A side of the thumbnail: enough to tell where something is and about what, and a quarter of the work of 32 × 32.
+THUMB = 16
+PIXELS = 3 * THUMB * THUMB
 
 
 def step_of(height: int, width: int) -> int:
@@ -33,3 +37,23 @@ def reduced(image: NDArray[np.uint8]) -> Planes:
     right = np.ascontiguousarray(both[:, across // 2 : columns : across].transpose(2, 0, 1))
     mean: Planes = (left | right) - ((left ^ right) >> 1)
     return mean
+
+
+def thumbnail_of(planes: Planes) -> NDArray[np.float64]:
+    """The mean of each cell of THUMB × THUMB, whatever the shape of the image, in whole numbers: red, green, blue.
+    Where there are fewer pixels than cells, several cells show the same one."""
+    rows, columns = _cells(planes.shape[1]), _cells(planes.shape[2])
+    # Sums of whole numbers this small are exact, in whatever order a product adds them up.
+    sums = rows @ planes.astype(np.float32) @ columns.T
+    pixels = rows.sum(axis=1)[:, None] * columns.sum(axis=1)
+    means: NDArray[np.float64] = np.rint(sums / pixels).ravel().astype(np.float64)
+    return means
+
+
+@cache
+def _cells(pixels: int) -> NDArray[np.float32]:
+    """Which of so many pixels (columns) are in each cell (row): at least one."""
+    edges = np.arange(THUMB + 1) * pixels // THUMB
+    places = np.arange(pixels)
+    inside = (places >= edges[:-1, None]) & (places < np.maximum(edges[1:], edges[:-1] + 1)[:, None])
+    return inside.astype(np.float32)

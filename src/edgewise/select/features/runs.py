@@ -51,6 +51,10 @@ def runs_of_mask(mask: NDArray[np.bool_]) -> Runs:
     return Runs(places[0::2], places[1::2], mask.shape[1])
 
 
+def no_runs(stride: int) -> Runs:
+    return Runs(np.empty(0, np.intp), np.empty(0, np.intp), stride)
+
+
 def one_below_the_other(upper: Runs, lower: Runs, pixels: int) -> Runs:
     """Two pictures as one, so that their parts are found in one go; the upper has so many pixels, and its last row is
     empty."""

@@ -2,11 +2,13 @@
 
 Candidates are picked by `subset` and stand in a chain. Each level of it answers "is this its image?", learned from the
 training images for which that candidate is the cheapest that is right; the first yes decides. Where no level says yes,
-the most accurate candidate is asked, or nobody. Levels of nearest neighbours share them: they are looked for once.
+the most accurate candidate is asked, or nobody. Levels of nearest neighbours share them: they are looked for once. A
+convolutional network looks at a thumbnail of the image, and the others at its features.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,14 +19,14 @@ from numpy.typing import NDArray
 
 from ...core.errors import InputError
 from .. import levels as chains
-from ..baselines import alone
-from ..features import NAMES
-from ..neighbours import Columns, Points, nearest
+from ..features import NAMES, THUMBNAIL
+from ..features.reduce import PIXELS
+from ..neighbours import Known, known
 from ..policy import REFUSED, Decision, Replayed
-from ..subset import THETA, choose, most_accurate
+from ..subset import THETA
 from ..table import Flags, Scores, Table, hits
 from ..thinning import Scale, scale_of
-from ..worth import features_of, worth
+from ..worth import K, cast, features_of, thumbnails_of, trial_of, worth
 
 # Why a candidate is asked, or nobody.
 CHOSEN = "chosen"
@@ -36,8 +38,8 @@ STRANGE = "strange"
 class Premodel:
     """`chain`: the candidate of each level; `levels`: what decides there; `default`: who is asked where no level says
     yes, or None. `farthest`: an image whose neighbours are farther away (root of the mean square) is not like those of
-    training, and no level is asked; None: none is too far. `columns`: the training images, and `labels` whose they
-    are."""
+    training, and no level is asked; None: none is too far. `known`: the training images; `owners`: the level of each,
+    past the last where it is nobody's. `features`: those looked at, and last the thumbnail where a level does."""
 
     features: tuple[str, ...]
     scale: Scale
@@ -46,8 +48,8 @@ class Premodel:
     default: int | None
     k: int
     farthest: float | None
-    columns: Columns
-    labels: Flags
+    known: Known
+    owners: tuple[int, ...]
     kind: ClassVar[str] = "premodel"
 
     @property
@@ -66,15 +68,23 @@ class Premodel:
     def begin(self, features: NDArray[np.float64] | None) -> Decision:
         if features is None:
             raise InputError("the premodel decides by the features of an image, and was given none")
-        points = self.scale(features[_places(self.features)])[None]
-        counts: list[int] = []
+        if THUMBNAIL in self.features and len(features) != len(NAMES) + PIXELS:
+            raise InputError("this premodel decides by a thumbnail of an image, and was given none")
+        point = self.scale.one(features.take(_places(self.features)))
+        counts = [0] * (len(self.chain) + 1)
         if self.looks_at_neighbours:
-            places, distances = nearest(self.columns, points, self.k)
-            if self.farthest is not None and _far(distances, self.k)[0] > self.farthest:
+            near = self.known.nearest(point, self.k)
+            if self.farthest is not None and _far(self.known, point, near) > self.farthest:
                 return Decision(self.default, why=STRANGE)
-            counts = self.labels[:, places[0]].sum(axis=1).tolist()
+            for row in near:
+                counts[self.owners[row]] += 1
         for place, level in enumerate(self.levels):
-            if 2 * counts[place] > self.k if level is None else level.answers(points)[0]:
+            if level is None:
+                yes = 2 * counts[place] > self.k
+            else:
+                points = np.array([point], np.float32)
+                yes = bool(chains.answers(level, points, features[None, len(NAMES) :])[0])
+            if yes:
                 return Decision(self.chain[place], why=CHOSEN)
         return Decision(self.default, why=OTHERWISE)
 
@@ -82,7 +92,7 @@ class Premodel:
         return Decision(None, scores[-1], float(np.exp(np.float64(scores[-1].max()))), CHOSEN)
 
     def replay(self, table: Table, *, top: int = 1) -> Replayed:
-        level = self._decide(features_of(table))
+        level = self._decide(table)
         last = np.array([*self.chain, REFUSED if self.default is None else self.default])[level]
         ran = last[:, None] == np.arange(len(table.candidates))
         answers = np.full(len(table), REFUSED)
@@ -106,25 +116,39 @@ class Premodel:
             "farthest": self.farthest,
         }
         arrays = chains.arrays_of(self.levels)
-        arrays |= {"low": self.scale.low, "span": self.scale.span, "columns": self.columns, "labels": self.labels}
+        arrays |= {
+            "low": self.scale.low,
+            "span": self.scale.span,
+            "columns": self.known.columns,
+            "labels": self._labels,
+        }
         return fields, arrays
 
-    def _decide(self, features: NDArray[np.float64]) -> NDArray[np.intp]:
+    def _decide(self, table: Table) -> NDArray[np.intp]:
         """The level that decides for each image; as many as there are where none does."""
-        points = self.scale(features[:, _places(self.features)])
+        own = _chosen(table, self.features)
+        points, thumbnails = self.scale(own), _thumbnails(table, self.features)
         votes = np.zeros((len(self.chain), len(points)), np.bool_)
         strange = np.zeros(len(points), np.bool_)
         if self.looks_at_neighbours:
-            places, distances = nearest(self.columns, points, self.k)
+            exactly = self.scale.exactly(own).tolist()
+            found = [self.known.nearest(point, self.k) for point in exactly]
             if self.farthest is not None:
-                strange = _far(distances, self.k) > self.farthest
+                far = [_far(self.known, point, near) for point, near in zip(exactly, found, strict=True)]
+                strange = np.array(far) > self.farthest
             # For all levels at once; those that decide otherwise overwrite it.
-            votes = 2 * self.labels[:, places].sum(axis=2) > self.k
+            votes = 2 * self._labels[:, np.array(found, np.intp).reshape(-1, self.k)].sum(axis=2) > self.k
         for place, level in enumerate(self.levels):
             if level is not None:
-                votes[place] = level.answers(points)
+                votes[place] = chains.answers(level, points, thumbnails)
         votes[:, strange] = False
         return chains.deciding(votes)
+
+    @property
+    def _labels(self) -> Flags:
+        """For each level (row) the training images that are its own."""
+        labels: Flags = np.array(self.owners) == np.arange(len(self.chain))[:, None]
+        return labels
 
 
 def fit(
@@ -132,7 +156,7 @@ def fit(
     *,
     top: int = 1,
     theta: float = THETA,
-    k: int = 5,
+    k: int = K,
     levels: str = "knn",
     otherwise: str = "best",
     sound: float = 1.0,
@@ -141,36 +165,38 @@ def fit(
     objective: str = "time",
     seed: int = 0,
 ) -> Premodel:
-    """`levels`: what decides at all levels (knn, tree or svm), or one for each (knn+tree; the last one goes on where
-    the chain is longer). `otherwise`: best or refuse. `sound`: the share of training images that are not strange.
+    """`levels`: what decides at all levels (knn, tree, svm or cnn), or one for each (knn+tree; the last one goes on
+    where the chain is longer). `otherwise`: best or refuse. `sound`: the share of training images that are not strange.
     `features`: their names; None: those that are worth it, found as the paper does. `count`: so many candidates take
     part, whatever they win."""
-    found = features_of(table)
     _check(len(table), top, k, otherwise, sound)
-    right = table.right(top)
-    costs = alone(table, objective).tolist()
-    chain = tuple(step.candidate for step in choose(right, costs, theta=theta, count=count))
-    kinds = chains.kinds_of(levels, len(chain))
-    if features is None:
-        names = worth(table, top=top, theta=theta, k=k, otherwise=otherwise, objective=objective, seed=seed)
-    else:
-        names = _given(features)
-    own = found[:, _places(names)]
+    taking = cast(table, top=top, theta=theta, count=count, objective=objective)
+    kinds = chains.kinds_of(levels, len(taking.chain))
+    names: tuple[str, ...] = ()
+    # Networks by themselves need no features: none are looked at, and none paid for.
+    if sound < 1 or set(kinds) != {"cnn"}:
+        if features is None:
+            names = worth(table, trial_of(table, taking, k=k, otherwise=otherwise, seed=seed))
+        else:
+            names = _given(features)
+    if "cnn" in kinds:
+        names = (*names, THUMBNAIL)
+    own = _chosen(table, names)
     scale = scale_of(own)
-    points = scale(own)
-    columns = np.ascontiguousarray(points.T)
-    labels = chains.labels_of(right, costs, chain)
-    learned = tuple(chains.learn(kind, points, yes, seed) for kind, yes in zip(kinds, labels, strict=True))
-    # So many candidates are no more than those.
-    among = chain if count is not None else tuple(range(len(costs)))
-    best = among[most_accurate(right[:, among], [costs[place] for place in among])]
-    farthest = None if sound == 1.0 else _farthest(columns, points, k, sound)
-    return Premodel(names, scale, chain, learned, best if otherwise == "best" else None, k, farthest, columns, labels)
+    points, thumbnails = scale(own), _thumbnails(table, names)
+    learned = tuple(
+        chains.learn(kind, points, thumbnails, yes, seed) for kind, yes in zip(kinds, taking.labels, strict=True)
+    )
+    images = known(np.ascontiguousarray(points.T))
+    farthest = None if sound == 1.0 else _farthest(images, scale.exactly(own).tolist(), k, sound)
+    default = taking.best if otherwise == "best" else None
+    owners = tuple(chains.deciding(taking.labels).tolist())
+    return Premodel(names, scale, taking.chain, learned, default, k, farthest, images, owners)
 
 
 def load(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Premodel:
     """All of it is checked: whatever passes decides for any image."""
-    names = _given(_list(fields, "features", str))
+    names = tuple(_list(fields, "features", str))
     chain = tuple(_list(fields, "chain", int))
     kinds = _list(fields, "levels", str)
     default, k, farthest = fields.get("default"), fields.get("k"), fields.get("farthest")
@@ -178,6 +204,9 @@ def load(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Premo
         raise InputError(f"a premodel's chain names candidates by their places, each once; found {list(chain)}")
     if len(kinds) != len(chain) or not set(kinds) <= set(chains.KINDS):
         raise InputError(f"a premodel has a level for each of {len(chain)} candidates, found {kinds}")
+    looking = _given(names[:-1] if "cnn" in kinds else names, least=int(set(kinds) != {"cnn"} or farthest is not None))
+    if "cnn" in kinds and names[-1:] != (THUMBNAIL,):
+        raise InputError(f"a premodel with a convolutional network looks at a thumbnail last, found {list(names)}")
     if default is not None and (type(default) is not int or default < 0):
         raise InputError(f"a premodel's default is a candidate's place or none, found {default!r}")
     if farthest is not None and (type(farthest) is not float or not 0 <= farthest < np.inf):
@@ -189,10 +218,12 @@ def load(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Premo
     labels = _array(arrays, "labels", np.bool_, 2)
     low, span = _array(arrays, "low", np.float64, 1), _array(arrays, "span", np.float64, 1)
     shapes = [columns.shape, labels.shape, low.shape, span.shape]
-    if shapes != [(len(names), rows), (len(chain), rows), (len(names),), (len(names),)] or not (span > 0).all():
-        raise InputError(f"a premodel of {len(names)} features and {len(chain)} levels with arrays of shapes {shapes}")
-    learned = tuple(chains.load(kind, place, arrays, len(names)) for place, kind in enumerate(kinds))
-    return Premodel(names, Scale(low, span), chain, learned, default, k, farthest, columns, labels)
+    count = len(looking)
+    if shapes != [(count, rows), (len(chain), rows), (count,), (count,)] or not (span > 0).all():
+        raise InputError(f"a premodel of {count} features and {len(chain)} levels with arrays of shapes {shapes}")
+    learned = tuple(chains.load(kind, place, arrays, count) for place, kind in enumerate(kinds))
+    owners = tuple(chains.deciding(labels).tolist())
+    return Premodel(names, Scale(low, span), chain, learned, default, k, farthest, known(columns), owners)
 
 
 def _check(images: int, top: int, k: int, otherwise: str, sound: float) -> None:
@@ -206,27 +237,36 @@ def _check(images: int, top: int, k: int, otherwise: str, sound: float) -> None:
         raise InputError(f"sound is a share of the training images, above 0 and up to 1; found {sound}")
 
 
-def _given(names: Sequence[str]) -> tuple[str, ...]:
-    if not names or len(set(names)) < len(names) or not set(names) <= set(NAMES):
+def _given(names: Sequence[str], least: int = 1) -> tuple[str, ...]:
+    if len(names) < least or len(set(names)) < len(names) or not set(names) <= set(NAMES):
         raise InputError(f"features are some of {', '.join(NAMES)}, each once; found {', '.join(names) or 'none'}")
     return tuple(names)
 
 
 @cache
 def _places(names: tuple[str, ...]) -> NDArray[np.intp]:
-    return np.array([NAMES.index(name) for name in names])
+    """In a row, but for the thumbnail, which is behind them."""
+    return np.array([NAMES.index(name) for name in names if name != THUMBNAIL], np.intp)
 
 
-def _far(distances: NDArray[np.float32], k: int) -> NDArray[np.float64]:
+def _chosen(table: Table, names: tuple[str, ...]) -> NDArray[np.float64]:
+    places = _places(names)
+    return features_of(table)[:, places] if len(places) else np.empty((len(table), 0))
+
+
+def _thumbnails(table: Table, names: tuple[str, ...]) -> NDArray[np.uint8]:
+    return thumbnails_of(table) if THUMBNAIL in names else np.empty((len(table), 0), np.uint8)
+
+
+def _far(images: Known, point: Sequence[float], near: Sequence[int]) -> float:
     """The root of the mean square distance to the neighbours."""
-    far: NDArray[np.float64] = np.sqrt(distances.astype(np.float64).sum(axis=1) / k)
-    return far
+    return math.hypot(*images.distances(point, near)) / math.sqrt(len(near))
 
 
-def _farthest(columns: Columns, points: Points, k: int, sound: float) -> float:
-    # Each training image is its own nearest neighbour, at no distance: one more is looked for, and it adds nothing.
-    _, distances = nearest(columns, points, k + 1)
-    return float(np.quantile(_far(distances, k), sound))
+def _farthest(images: Known, points: Sequence[Sequence[float]], k: int, sound: float) -> float:
+    # Each training image is its own nearest neighbour, at next to no distance: one more is looked for in its place.
+    more = math.sqrt((k + 1) / k)
+    return float(np.quantile([more * _far(images, point, images.nearest(point, k + 1)) for point in points], sound))
 
 
 def _list(fields: Mapping[str, Any], name: str, kind: type) -> list[Any]:
