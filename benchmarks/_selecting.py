@@ -24,7 +24,7 @@ from edgewise.core.stats import Discordance
 from edgewise.core.stats.paired import ratio
 from edgewise.core.types import Scenario
 from edgewise.select import risk
-from edgewise.select.evaluate import deciding_ns
+from edgewise.select.deciding import deciding_ns
 from edgewise.select.folds import halves
 from edgewise.select.policies import cascade, single
 from edgewise.select.policy import Policy

@@ -110,4 +110,9 @@ def controlled(
 
 def _cost(policy: Policy, replayed: Replayed, table: Table, objective: str) -> float:
     asked = float(spent(table, policy.candidates, replayed.ran, objective).mean())
-    return asked + (table.features_ns if policy.uses_features and objective == "time" else 0.0)
+    if objective != "time":
+        return asked
+    stages = float(replayed.ran.sum(axis=1).mean())
+    return (
+        asked + stages * table.deciding_ns.get(policy.kind, 0.0) + (table.features_ns if policy.uses_features else 0.0)
+    )

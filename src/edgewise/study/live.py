@@ -22,7 +22,7 @@ from ..measure.isolate import Worker
 from ..measure.pictures import Pictures
 from ..measure.pricing import Went
 from ..select.chooser import policy_of
-from ..select.evaluate import deciding_ns
+from ..select.deciding import deciding_ns
 from ..select.policy import Policy
 from .choosers import Opened
 from .compare import shared_cores

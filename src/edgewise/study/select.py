@@ -26,13 +26,14 @@ from ..measure import isolate
 from ..measure.accuracy import Exam
 from ..measure.answering import adds_up
 from ..measure.energy import Metered
+from ..measure.rows import rows
 from ..select import drift, risk
-from ..select.evaluate import Fit, deciding_ns, evaluate
+from ..select.deciding import deciding_ns, stages_ns
+from ..select.evaluate import Fit, evaluate
 from ..select.features import NAMES
 from ..select.folds import halves
 from ..select.policies import cascade, single
 from ..select.policy import Policy
-from ..select.rows import rows
 from ..select.table import Scores, Table
 from ..store.db import Store
 from . import home
@@ -175,6 +176,7 @@ def gathered(
     drawn = [_logarithms(each, kept) for each, _ in priced]
     candidates = tuple(_candidate(each.contender, price) for each, price in priced)
     table = Table(candidates, labels, tuple(logs for logs, _ in drawn))
+    table = replace(table, deciding_ns=stages_ns(table))
     if features:
         table = _with_features(table, exam, indices)
     left = tuple(each.contender for each, _ in priced)
