@@ -9,7 +9,8 @@ from .types import Target
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A model on a target. `run_ns` is one inference of one image, `prepare_ns` what making an image its input takes;
+    """A model on a target. `run_ns` is what one prepared image takes until its scores are there, run after run, and
+    `switch_ns` how much more where another candidate ran before; `prepare_ns` is what making an image its input takes.
     `energy_uj` is None where nothing measured it."""
 
     label: str
@@ -20,6 +21,7 @@ class Candidate:
     prepare_ns: float
     memory_bytes: int | None = None
     energy_uj: float | None = None
+    switch_ns: float = 0.0
 
     @property
     def name(self) -> str:

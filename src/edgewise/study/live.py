@@ -21,6 +21,7 @@ from ..measure import isolate
 from ..measure.isolate import Worker
 from ..measure.pictures import Pictures
 from ..measure.pricing import Went
+from ..select.chain import spent
 from ..select.chooser import policy_of
 from ..select.deciding import deciding_ns
 from ..select.policy import Policy
@@ -126,15 +127,14 @@ def _compared(
     now = list(found.table.candidates)
     for place, side in sides.items():
         # Means on both sides: whatever disturbs the machine does so in proportion to the time it finds something to.
-        run_ns = statistics.fmean(ns for turn in side.turns for ns in turn.run_ns)
-        prepare_ns = statistics.fmean(ns for turn in side.turns for ns in turn.prepare_ns)
-        now[place] = replace(now[place], run_ns=run_ns, prepare_ns=prepare_ns)
+        run_ns, prepare_ns, switch_ns = side.times(statistics.fmean)
+        now[place] = replace(now[place], run_ns=run_ns, prepare_ns=prepare_ns, switch_ns=switch_ns)
     planned = replace(found.table, candidates=tuple(member.candidate for member in opened.plan.members))
     return Live(
         len(time_ns),
         float(time_ns.mean()),
-        float(replace(found.table, candidates=tuple(now)).costs(replayed.ran).mean()) + extra,
-        float(planned.costs(replayed.ran).mean()) + extra,
+        float(spent(replace(found.table, candidates=tuple(now)), policy.candidates, replayed.ran).mean()) + extra,
+        float(spent(planned, policy.candidates, replayed.ran).mean()) + extra,
         float((alike & (answers == replayed.answers)).mean()),
         float((answers == seen.labels).mean()),
         float(alike.mean()),

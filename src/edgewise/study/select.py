@@ -28,6 +28,7 @@ from ..measure.answering import adds_up
 from ..measure.energy import Metered
 from ..measure.rows import rows
 from ..select import drift, risk
+from ..select.chain import spent
 from ..select.deciding import deciding_ns, stages_ns
 from ..select.evaluate import Fit, evaluate
 from ..select.features import NAMES
@@ -232,6 +233,7 @@ def _candidate(contender: Contender, price: Price) -> Candidate:
         price.prepare_ns,
         price.memory_bytes,
         price.energy_uj,
+        price.switch_ns,
     )
 
 
@@ -358,11 +360,7 @@ def outcome(policy: Policy, table: Table, wish: Wish) -> Outcome:
     """Replayed on `table`, beside the best candidate alone, which may lose as much as the policy may."""
     objective, top = wish.objective, wish.top
     replayed = policy.replay(table, top=top)
-    spent = replayed.ran.copy()
-    if objective == "memory":
-        # Held by all that may be asked, whether they are or not.
-        spent[:, list(policy.candidates)] = True
-    cost = float(table.costs(spent, objective).mean())
+    cost = float(spent(table, policy.candidates, replayed.ran, objective).mean())
     deciding = deciding_ns(policy, table) + (table.features_ns if policy.uses_features else 0.0)
     if objective == "time":
         cost += deciding
