@@ -59,9 +59,20 @@ class Views:
         self.right = table.right(top)
         self._made: dict[tuple[int, ...], View] = {}
         own = [self.costs((place,))[0] for place in range(len(table.candidates))]
-        self.order = sorted(range(len(own)), key=lambda place: own[place])
+        order = sorted(range(len(own)), key=lambda place: own[place])
         # The most accurate, and of several alike the cheapest.
-        self.reference = min(self.order, key=lambda place: -int(self.right[:, place].sum()))
+        self.reference = min(order, key=lambda place: -int(self.right[:, place].sum()))
+        self.order = self._distinct(order)
+
+    def _distinct(self, order: Sequence[int]) -> list[int]:
+        """Without dearer forms of a model (on another target, in another precision) that are not clearly more accurate
+        than a cheaper one: they answer alike, and would only be tried in its place."""
+        kept: list[int] = []
+        for place in order:
+            forms = [each for each in kept if self.table.candidates[each].model == self.table.candidates[place].model]
+            if place == self.reference or all(_better(self.right[:, place], self.right[:, each]) for each in forms):
+                kept.append(place)
+        return kept
 
     def sure(self, logs: Floats) -> Mapping[str, Floats]:
         raise NotImplementedError
@@ -94,6 +105,12 @@ class Views:
     def enough(self) -> int:
         """How many the reference has right."""
         return int(self.right[:, self.reference].sum())
+
+
+def _better(right: Flags, other: Flags) -> bool:
+    """By more than a standard error."""
+    won, lost = int((right & ~other).sum()), int((other & ~right).sum())
+    return won - lost > math.sqrt(won + lost)
 
 
 @dataclass(frozen=True, slots=True)
