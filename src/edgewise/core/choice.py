@@ -10,8 +10,7 @@ from .types import Target
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A model on a target. `run_ns` is what one prepared image takes until its scores are there, run after run, and
-    `switch_ns` how much more where another candidate ran before; `prepare_ns` is what making an image its input takes.
-    `energy_uj` is None where nothing measured it."""
+    `prepare_ns` what making an image its input takes; `energy_uj` is None where nothing measured it."""
 
     label: str
     model: str
@@ -21,7 +20,6 @@ class Candidate:
     prepare_ns: float
     memory_bytes: int | None = None
     energy_uj: float | None = None
-    switch_ns: float = 0.0
 
     @property
     def name(self) -> str:
@@ -33,6 +31,17 @@ class Candidate:
         if found is None:
             raise ValueError(f"the {objective} of {self.name} was not measured")
         return float(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """Candidates in one process: how much longer each (row) runs after each other one (column) than after itself, what
+    one stage of each kind of policy with stages takes to decide, and how many times longer deciding takes after a model
+    ran than over and over."""
+
+    after_ns: tuple[tuple[float, ...], ...]
+    deciding_ns: dict[str, float]
+    cold: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,7 +256,7 @@ def _check_member(member: Member) -> None:
         isinstance(member.probabilities, bool), f"probabilities is {member.probabilities!r}, expected true or false"
     )
     parse_preprocess(candidate.preprocess)
-    for cost in (candidate.run_ns, candidate.prepare_ns, candidate.switch_ns):
+    for cost in (candidate.run_ns, candidate.prepare_ns):
         require(_number(cost) and cost >= 0, f"{cost!r} is no time")
     for found in (candidate.memory_bytes, candidate.energy_uj):
         require(found is None or (_number(found) and found >= 0), f"{found!r} is no cost")

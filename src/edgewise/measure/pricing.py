@@ -13,19 +13,16 @@ from ..core.protocols import Executable
 from ..core.types import Model
 from ..data.dataset import Image
 from .asking import Asking
-from .company import Others
 
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A turn: what preparing and running took, image by image, and running where others ran before (`apart_ns`). The
-    turn began at `started_ns` since the epoch, and lasted for `elapsed_ns` without those."""
+    """A turn: what preparing and running took, image by image. The turn began at `started_ns` since the epoch."""
 
     started_ns: int
     elapsed_ns: int
     prepare_ns: tuple[int, ...]
     run_ns: tuple[int, ...]
-    apart_ns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +45,20 @@ class Pricing:
         self._images = cycle(images)
 
     def price(self, duration_ns: int, settle_ns: int) -> Priced:
-        """For so long, at least one; before it, some that do not count. Where there are those, as long again after
-        others: without, a meter sees nothing but the runs that are told."""
+        """For so long, at least one; before it, some that do not count."""
         if settle_ns:
             self._take(settle_ns)
         started, begin = time.time_ns(), time.perf_counter_ns()
         prepare_ns, run_ns = self._take(duration_ns)
-        elapsed = time.perf_counter_ns() - begin
-        apart_ns = self._take(duration_ns, Others())[1] if settle_ns else ()
-        return Priced(started, elapsed, tuple(prepare_ns), tuple(run_ns), tuple(apart_ns))
+        return Priced(started, time.perf_counter_ns() - begin, tuple(prepare_ns), tuple(run_ns))
 
-    def _take(self, duration_ns: int, others: Others | None = None) -> tuple[list[int], list[int]]:
+    def _take(self, duration_ns: int) -> tuple[list[int], list[int]]:
         clock, asking = time.perf_counter_ns, self._asking
         prepare_ns: list[int] = []
         run_ns: list[int] = []
         deadline = clock() + duration_ns
         while True:
             image = next(self._images)
-            if others is not None:
-                others.run()
             begin = clock()
             batch = asking.prepared(image)
             prepared = clock()

@@ -82,40 +82,57 @@ class Chain:
         return Replayed(answers, ran, last, confidence, right)
 
 
-def prefix_costs(
-    table: Table, candidates: Sequence[int], objective: str, deciding_ns: float = 0.0
-) -> tuple[float, ...]:
-    """What an image costs that ends at each stage. Memory is taken by all, asked or not. `deciding_ns`: what a stage
-    takes to decide; where there is one candidate alone, there is nothing to decide.
+def prefix_costs(table: Table, candidates: Sequence[int], objective: str, kind: str = "") -> tuple[float, ...]:
+    """What an image costs that ends at each stage. Memory is taken by all, asked or not. Time is also that of deciding,
+    where there is something to decide, by a policy of that `kind`.
 
-    Stages after the first run where others ran before, and so does the first about the image that comes next: that is
-    charged to the image that went further. On average it comes to what `spent` says."""
+    A stage runs after the one before it, and the first one of the next image after the last of this one, which is what
+    this one is charged with. On average it comes to what `spent` says."""
     ran = np.zeros((len(candidates), len(table.candidates)), np.bool_)
     for stage in range(len(candidates)):
         ran[stage, list(candidates if objective == "memory" else candidates[: stage + 1])] = True
-    costs = table.costs(ran, objective)
+    costs = [float(cost) for cost in table.costs(ran, objective)]
     if objective == "time" and len(candidates) > 1:
-        costs = costs + deciding_ns * np.arange(1, len(candidates) + 1)
-        costs[1:] += (ran @ _switches(table))[1:]
-    return tuple(float(cost) for cost in costs)
+        after = _after(table)
+        moved = 0.0
+        for stage, place in enumerate(candidates):
+            moved += float(after[place, candidates[stage - 1]]) if stage else 0.0
+            costs[stage] += (stage + 1) * stage_ns(table, kind) + moved + float(after[candidates[0], place])
+    return tuple(costs)
 
 
 def spent(table: Table, candidates: Sequence[int], ran: Flags, objective: str = "time") -> Floats:
-    """What each image costs; memory is that of all candidates a policy keeps loaded. A candidate that runs where others
-    ran before takes longer: always, but for the first about an image where it alone was asked about the one before. How
-    often that is comes from all of them, since nobody knows the order of images to come."""
+    """What each image costs; memory is that of all candidates a policy keeps loaded, in the order it asks them. Each
+    takes as much longer as it does after the one before it: the first of an image after any that images end with, as
+    often as they do, since nobody knows the order of images to come."""
     if objective == "memory":
         ran = np.zeros_like(ran)
         ran[:, list(candidates)] = True
     costs = table.costs(ran, objective)
-    if objective == "time" and len(ran):
-        again = (ran & (ran.sum(axis=1, keepdims=True) == 1)).mean(axis=0)
-        costs = costs + ran @ (_switches(table) * (1 - again))
+    if objective != "time" or table.company is None or not len(ran):
+        return costs
+    after, place = _after(table), np.full(len(ran), -1)
+    first = np.full(len(ran), -1)
+    for candidate in candidates:
+        asked = ran[:, candidate]
+        later = asked & (place >= 0)
+        costs[later] += after[candidate, place[later]]
+        first[asked & (place < 0)] = candidate
+        place[asked] = candidate
+    ended = np.bincount(place[place >= 0], minlength=len(after)) / max(1, int((place >= 0).sum()))
+    began = first >= 0
+    costs[began] += (after @ ended)[first[began]]
     return costs
 
 
-def _switches(table: Table) -> Floats:
-    return np.array([candidate.switch_ns for candidate in table.candidates])
+def stage_ns(table: Table, kind: str) -> float:
+    """What a policy of that kind takes to decide at one stage, as far as it is known."""
+    return table.company.deciding_ns.get(kind, 0.0) if table.company is not None else 0.0
+
+
+def _after(table: Table) -> Floats:
+    size = len(table.candidates)
+    return np.zeros((size, size)) if table.company is None else np.array(table.company.after_ns)
 
 
 def checked(fields: Mapping[str, Any], kind: str) -> tuple[tuple[int, ...], tuple[float, ...]]:

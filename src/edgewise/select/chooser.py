@@ -110,7 +110,7 @@ class Chooser:
     def load(self) -> None:
         """Every model that the policy may ask, now rather than when it is first asked."""
         for place in self._policy.candidates:
-            self._asked(place)
+            self.asking(place)
 
     def close(self) -> None:
         self._closed = True
@@ -144,7 +144,7 @@ class Chooser:
         prepared: dict[str, Batch] = {}
 
         def ask(candidate: int) -> Scores:
-            asking, how = self._asked(candidate), self._ready.members[candidate].preprocess
+            asking, how = self.asking(candidate), self._ready.members[candidate].preprocess
             if how not in prepared:
                 prepared[how] = asking.prepared(image)
             row: Scores = asking.rows([prepared[how]])[0]
@@ -180,7 +180,7 @@ class Chooser:
         self, candidate: int, places: Sequence[int], given: Sequence[Image], prepared: dict[tuple[int, str], Batch]
     ) -> Scores:
         """A row for each of `places`. An image is prepared once for all candidates that take it alike."""
-        asking, how = self._asked(candidate), self._ready.members[candidate].preprocess
+        asking, how = self.asking(candidate), self._ready.members[candidate].preprocess
         found = []
         for first in range(0, len(places), asking.batch):
             chunk = places[first : first + asking.batch]
@@ -190,7 +190,8 @@ class Chooser:
             found.append(asking.rows([prepared[place, how] for place in chunk]))
         return found[0] if len(found) == 1 else np.concatenate(found)
 
-    def _asked(self, place: int) -> Asking:
+    def asking(self, place: int) -> Asking:
+        """A candidate by itself, loaded."""
         if place not in self._asking:
             member, executable = self._ready.members[place], self._executable(place)
             self._asking[place] = Asking(

@@ -4,57 +4,55 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable
 
-from ..core import registry
-from ..measure.company import Others
-from ..measure.rows import rows
-from .course import followed, packed
+import numpy as np
+from numpy.typing import NDArray
+
+from .course import Course, followed, packed
 from .policy import Policy
 from .table import Scores, Table
 
 # Images by which the time is taken, and times for each.
-_IMAGES, _REPEATS = 100, 3
+_IMAGES, _REPEATS = 200, 3
 
 
 def deciding_ns(policy: Policy, table: Table, images: int = _IMAGES) -> float:
-    """The mean over images, of each the median of several times. As in a chooser, other models ran before each step."""
-    others = Others()
-    found = [
-        statistics.median(_decided_ns(policy, table, row, others) for _ in range(_REPEATS))
-        for row in range(min(len(table), images))
-    ]
-    return statistics.fmean(found)
+    """The mean over images: by what a stage takes where that was measured among the candidates; timed otherwise, of
+    several times for one image the least (what else the machine does only adds), and as much longer as deciding takes
+    where models ran before."""
+    company = table.company
+    if company is not None and policy.kind in company.deciding_ns:
+        return float(policy.replay(table).ran.sum(axis=1).mean()) * company.deciding_ns[policy.kind]
+    found = [min(_decided_ns(policy, table, row) for _ in range(_REPEATS)) for row in range(min(len(table), images))]
+    return statistics.fmean(found) * (1.0 if company is None else company.cold)
 
 
-def stages_ns(table: Table) -> dict[str, float]:
-    """What one stage takes to decide, of each kind of policy that has stages. Which candidates it has, and with what
-    thresholds, makes no difference to speak of: a `specimen` will do."""
-    found = {}
-    for name in registry.names("select.policies"):
-        module = registry.find("select.policies", name)
-        if hasattr(module, "specimen"):
-            policy = module.specimen(table)
-            some = table.rows(range(min(len(table), _IMAGES)))
-            stages = float(policy.replay(some).ran.sum(axis=1).mean())
-            found[name] = deciding_ns(policy, some) / stages
-    return found
-
-
-def _decided_ns(policy: Policy, table: Table, row: int, others: Others) -> int:
+def _decided_ns(policy: Policy, table: Table, row: int) -> int:
     features = None if table.features is None else table.features[row]
+    said = [each[row] for each in table.scores]
+    return decided(policy, said.__getitem__, len(said), table.classes, features)[1]
+
+
+def decided(
+    policy: Policy,
+    ask: Callable[[int], Scores],
+    candidates: int,
+    classes: int,
+    features: NDArray[np.float64] | None = None,
+) -> tuple[Course, int]:
+    """An image to its end as a chooser takes it there, and what that took without what passed in `ask`."""
     clock = time.perf_counter_ns
     asking_ns = 0
 
-    def ask(candidate: int) -> Scores:
+    def asked(candidate: int) -> Scores:
         nonlocal asking_ns
         begin = clock()
-        found: Scores = table.scores[candidate][row]
-        others.run()
-        # What asking ends with: it finds as little in the caches, and leaves there what deciding needs, too.
-        rows(found[None], probabilities=False)
+        row = ask(candidate)
         asking_ns += clock() - begin
-        return found
+        return row
 
     begin = clock()
-    packed([followed(policy, features, ask)], len(table.candidates), table.classes)
-    return clock() - begin - asking_ns
+    course = followed(policy, features, asked)
+    packed([course], candidates, classes)
+    return course, clock() - begin - asking_ns

@@ -24,7 +24,7 @@ import numpy as np
 from ..core.choice import Guarantee
 from ..core.errors import InputError
 from .bounds import BOUNDS, Losses, p_exact, shown
-from .chain import spent
+from .chain import spent, stage_ns
 from .policies.single import Single
 from .policy import Policy, Replayed
 from .table import Table, hits
@@ -113,6 +113,4 @@ def _cost(policy: Policy, replayed: Replayed, table: Table, objective: str) -> f
     if objective != "time":
         return asked
     stages = float(replayed.ran.sum(axis=1).mean())
-    return (
-        asked + stages * table.deciding_ns.get(policy.kind, 0.0) + (table.features_ns if policy.uses_features else 0.0)
-    )
+    return asked + stages * stage_ns(table, policy.kind) + (table.features_ns if policy.uses_features else 0.0)

@@ -55,7 +55,7 @@ class Views:
         if not len(table):
             raise InputError("a policy is fitted on labelled images, found none")
         self.table, self.objective, self.top = table, objective, top
-        self._deciding_ns = table.deciding_ns.get(kind, 0.0)
+        self._kind = kind
         self.right = table.right(top)
         self._made: dict[tuple[int, ...], View] = {}
         own = [self.costs((place,))[0] for place in range(len(table.candidates))]
@@ -99,7 +99,7 @@ class Views:
 
     def costs(self, chain: tuple[int, ...]) -> tuple[float, ...]:
         """What an image costs that ends at each stage of it, deciding included."""
-        return prefix_costs(self.table, chain, self.objective, self._deciding_ns)
+        return prefix_costs(self.table, chain, self.objective, self._kind)
 
     @property
     def enough(self) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.choice import Candidate
+from ..core.choice import Candidate, Company
 
 Scores = NDArray[np.float32]
 Flags = NDArray[np.bool_]
@@ -25,8 +25,8 @@ class Table:
     features: NDArray[np.float64] | None = None
     # What computing all features of one image takes: an upper limit for a policy that uses some of them.
     features_ns: float = 0.0
-    # What each kind of policy that goes from stage to stage takes to decide at one of them.
-    deciding_ns: Mapping[str, float] = field(default_factory=dict)
+    # What they take beyond that where they run in turns, None where that was not measured.
+    company: Company | None = None
 
     def __len__(self) -> int:
         return len(self.labels)

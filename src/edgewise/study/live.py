@@ -127,8 +127,9 @@ def _compared(
     now = list(found.table.candidates)
     for place, side in sides.items():
         # Means on both sides: whatever disturbs the machine does so in proportion to the time it finds something to.
-        run_ns, prepare_ns, switch_ns = side.times(statistics.fmean)
-        now[place] = replace(now[place], run_ns=run_ns, prepare_ns=prepare_ns, switch_ns=switch_ns)
+        run_ns = statistics.fmean(ns for turn in side.turns for ns in turn.run_ns)
+        prepare_ns = statistics.fmean(ns for turn in side.turns for ns in turn.prepare_ns)
+        now[place] = replace(now[place], run_ns=run_ns, prepare_ns=prepare_ns)
     planned = replace(found.table, candidates=tuple(member.candidate for member in opened.plan.members))
     return Live(
         len(time_ns),

@@ -43,13 +43,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Of one image, on average over turns (the median of their means). `switch_ns` is how much longer it runs where
-    others ran before it. Memory is what loading and running it added to a process with its engine; energy is of
-    preparing and running, None without a meter."""
+    """Of one image, on average over turns (the median of their means). Memory is what loading and running it added to
+    a process with its engine; energy is of preparing and running, None without a meter."""
 
     run_ns: float
     prepare_ns: float
-    switch_ns: float
     memory_bytes: int | None
     energy_uj: float | None
 
@@ -122,21 +120,15 @@ class Side:
             self.store.finish(self._id, self.failure)
         if self.failure is not None:
             return self.failure
-        run_ns, prepare_ns, switch_ns = self.times(statistics.median)
+        run_ns = statistics.median(statistics.fmean(turn.run_ns) for turn in self.turns)
+        prepare_ns = statistics.median(statistics.fmean(turn.prepare_ns) for turn in self.turns)
         added = [
             start.peak_bytes - start.baseline_bytes
             for start in self.starts
             if start.peak_bytes is not None and start.baseline_bytes is not None
         ]
         used = whole(by_meter(self.energies, 1), self.contender.target.device)
-        return Price(run_ns, prepare_ns, switch_ns, max(added, default=None), used.total_uj if used else None)
-
-    def times(self, middle: Callable[[list[float]], float]) -> tuple[float, float, float]:
-        """Running, preparing, and how much longer running takes after others: the `middle` of the means of turns."""
-        run_ns = middle([statistics.fmean(turn.run_ns) for turn in self.turns])
-        prepare_ns = middle([statistics.fmean(turn.prepare_ns) for turn in self.turns])
-        apart_ns = middle([statistics.fmean(turn.apart_ns) for turn in self.turns])
-        return run_ns, prepare_ns, max(0.0, apart_ns - run_ns)
+        return Price(run_ns, prepare_ns, max(added, default=None), used.total_uj if used else None)
 
     def _price(self, session: Session, duration_ns: int, settle_ns: int) -> Priced:
         limit_s = session.cell.timeout_s + (duration_ns + settle_ns) / 1e9

@@ -29,7 +29,7 @@ from ..measure.energy import Metered
 from ..measure.rows import rows
 from ..select import drift, risk
 from ..select.chain import spent
-from ..select.deciding import deciding_ns, stages_ns
+from ..select.deciding import deciding_ns
 from ..select.evaluate import Fit, evaluate
 from ..select.features import NAMES
 from ..select.folds import halves
@@ -38,6 +38,7 @@ from ..select.policy import Policy
 from ..select.table import Scores, Table
 from ..store.db import Store
 from . import home
+from .company import company
 from .contenders import FEWEST, Contender, refuse_other_classes
 from .images import digest
 from .prices import Price, prices, some
@@ -177,7 +178,9 @@ def gathered(
     drawn = [_logarithms(each, kept) for each, _ in priced]
     candidates = tuple(_candidate(each.contender, price) for each, price in priced)
     table = Table(candidates, labels, tuple(logs for logs, _ in drawn))
-    table = replace(table, deciding_ns=stages_ns(table))
+    table = replace(
+        table, company=company([each.contender for each, _ in priced], table, [known for _, known in drawn], pictures)
+    )
     if features:
         table = _with_features(table, exam, indices)
     left = tuple(each.contender for each, _ in priced)
@@ -233,7 +236,6 @@ def _candidate(contender: Contender, price: Price) -> Candidate:
         price.prepare_ns,
         price.memory_bytes,
         price.energy_uj,
-        price.switch_ns,
     )
 
 

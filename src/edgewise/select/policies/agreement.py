@@ -70,9 +70,9 @@ def _powers(views: Views, chain: tuple[int, ...]) -> tuple[float, ...]:
     return (*views.view(chain[:2], pooled=True).powers, *last) if len(chain) > 1 else last
 
 
-def specimen(table: Table) -> Agreement:
+def specimen(candidates: int, classes: int) -> Agreement:
     """One that asks the first two, and a third where they disagree, to see what deciding takes."""
-    chain = tuple(range(min(3, len(table.candidates))))
+    chain = tuple(range(min(3, candidates)))
     return Agreement(chain, _THRESHOLDS[: len(chain) - 1], (1.0,) * len(chain))
 
 

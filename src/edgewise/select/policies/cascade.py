@@ -112,9 +112,9 @@ def fit(
     return Cascade(chosen.chain, chosen.thresholds, chosen.powers, chosen.measure)
 
 
-def specimen(table: Table) -> Cascade:
+def specimen(candidates: int, classes: int) -> Cascade:
     """One that asks all of three, to see what deciding takes."""
-    chain = tuple(range(min(3, len(table.candidates))))
+    chain = tuple(range(min(3, candidates)))
     powers = tuple((1 / (stage + 1),) * (stage + 1) for stage in range(len(chain)))
     return Cascade(chain, (math.inf,) * (len(chain) - 1), powers, MEASURES[0])
 

@@ -148,14 +148,14 @@ def _learn(views: Views, chain: tuple[int, ...]) -> tuple[tuple[Learned, ...], t
     return tuple(learned), tuple(sure)
 
 
-def specimen(table: Table) -> Deferral:
+def specimen(candidates: int, classes: int) -> Deferral:
     """One that asks all of three, to see what deciding takes."""
-    alike = cascade.specimen(table)
+    alike = cascade.specimen(candidates, classes)
     learned = []
     for stage in range(len(alike.chain) - 1):
-        nothing = Logistic(np.zeros(columns(stage + 1, table.classes)), 0.0)
-        learned.append(Learned(np.zeros(table.classes), nothing, nothing, nothing))
-    return Deferral(alike.chain, alike.thresholds, alike.powers, tuple(learned), table.classes)
+        nothing = Logistic(np.zeros(columns(stage + 1, classes)), 0.0)
+        learned.append(Learned(np.zeros(classes), nothing, nothing, nothing))
+    return Deferral(alike.chain, alike.thresholds, alike.powers, tuple(learned), classes)
 
 
 def load(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Deferral:
