@@ -76,10 +76,10 @@ def test_what_does_not_fit_is_refused() -> None:
         asking.rows([asking.prepared(np.zeros((8, 8, 3), np.uint8))])
 
 
-def test_a_turn_also_takes_runs_after_others_but_for_a_meter() -> None:
-    pricing = Pricing(Means(), model(), "unit", [image(1), image(2)])
-    turn = pricing.price(1_000_000, 1_000)
-    assert len(turn.prepare_ns) == len(turn.run_ns) > 0 and turn.apart_ns
-    assert turn.elapsed_ns >= sum(turn.run_ns)
-    metered = pricing.price(1_000_000, 0)
-    assert metered.run_ns and not metered.apart_ns
+def test_a_price_is_of_images_asked_about_in_turn() -> None:
+    executable = Means()
+    turn = Pricing(executable, model(), "unit", [image(0), image(255)]).price(1_000_000, 1_000)
+    assert len(turn.prepare_ns) == len(turn.run_ns) > 0
+    assert turn.elapsed_ns >= sum(turn.run_ns) + sum(turn.prepare_ns)
+    shown = [float(batch.max()) for batch in executable.batches[1:]]
+    assert shown[:4] == [0, 1, 0, 1]

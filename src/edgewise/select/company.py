@@ -40,8 +40,8 @@ _clock = time.perf_counter_ns
 def together(
     ready: Mapping[str, Any], pictures: Mapping[str, Any], cores: Sequence[int], for_s: float, seed: int = 0
 ) -> Company:
-    """For a worker. Pairs take turns for so long. One whose turn did not come counts as nothing: models are slow then, and
-    it matters little."""
+    """For a worker. Pairs take turns for so long. One whose turn did not come counts as nothing: models are slow then,
+    and it matters little."""
     if cores:
         affinity.pin(tuple(cores))
     opened = from_json(Ready, ready)

@@ -35,12 +35,12 @@ def company(
     )
     ready = Ready(members, table.classes, (), "single", {"candidate": 0})
     cells = [each.cell for each in contenders]
-    limits = {cell.memory_bytes for cell in cells}
+    limit = cells[0].memory_bytes
     try:
         found = isolate.call(
             "edgewise.select.company:together",
             timeout_s=_LOADING_S,
-            memory_bytes=None if None in limits else sum(limit or 0 for limit in limits),
+            memory_bytes=None if limit is None else limit * len(cells),
             ready=to_json(ready),
             pictures=to_json(pictures),
             cores=list(cells[0].cores or shared_cores(cells, 0)),

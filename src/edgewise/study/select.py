@@ -178,13 +178,12 @@ def gathered(
     drawn = [_logarithms(each, kept) for each, _ in priced]
     candidates = tuple(_candidate(each.contender, price) for each, price in priced)
     table = Table(candidates, labels, tuple(logs for logs, _ in drawn))
-    table = replace(
-        table, company=company([each.contender for each, _ in priced], table, [known for _, known in drawn], pictures)
-    )
+    left = tuple(each.contender for each, _ in priced)
+    known = tuple(each for _, each in drawn)
+    table = replace(table, company=company(left, table, known, pictures))
     if features:
         table = _with_features(table, exam, indices)
-    left = tuple(each.contender for each, _ in priced)
-    return Gathered(table, left, tuple(known for _, known in drawn), indices, left_out, tuple(failed))
+    return Gathered(table, left, known, indices, left_out, tuple(failed))
 
 
 def _logarithms(scored: Scored, kept: Sequence[int]) -> tuple[Scores, bool]:
