@@ -91,25 +91,25 @@ def _deciding(
     """A stage of each kind of policy that has some, right after a model ran; and how much longer that is than deciding
     over and over."""
     found: dict[str, float] = {}
-    cold = 1.0
+    first_ns = again_ns = 0
     for name in registry.names("select.policies"):
         module = registry.find("select.policies", name)
         if not hasattr(module, "specimen"):
             continue
         policy: Policy = module.specimen(len(asking), classes)
-        spent_ns = again_ns = stages = 0
+        took_ns = stages = 0
         deadline = time.monotonic() + for_s
         for _ in range(_IMAGES):
             image = next(images)
-            course, took_ns = decided(policy, partial(_row, asking, image), len(asking), classes)
+            course, took = decided(policy, partial(_row, asking, image), len(asking), classes)
             said = dict(zip(course.ran, course.scores, strict=True))
-            spent_ns, stages = spent_ns + took_ns, stages + len(course.ran)
+            took_ns, stages = took_ns + took, stages + len(course.ran)
             again_ns += min(decided(policy, said.__getitem__, len(asking), classes)[1] for _ in range(3))
             if time.monotonic() > deadline:
                 break
-        found[name] = spent_ns / stages
-        cold = max(cold, spent_ns / again_ns)
-    return found, cold
+        found[name] = took_ns / stages
+        first_ns += took_ns
+    return found, max(1.0, first_ns / again_ns) if again_ns else 1.0
 
 
 def _row(asking: Sequence[Asking], image: Image, place: int) -> Scores:
