@@ -91,25 +91,26 @@ def _deciding(
     """A stage of each kind of policy that has some, right after a model ran; and how much longer that is than deciding
     over and over."""
     found: dict[str, float] = {}
-    first_ns = again_ns = 0
+    longer: list[float] = []
     for name in registry.names("select.policies"):
         module = registry.find("select.policies", name)
         if not hasattr(module, "specimen"):
             continue
         policy: Policy = module.specimen(len(asking), classes)
-        took_ns = stages = 0
+        stages_ns: list[float] = []
         deadline = time.monotonic() + for_s
         for _ in range(_IMAGES):
             image = next(images)
-            course, took = decided(policy, partial(_row, asking, image), len(asking), classes)
+            course, took_ns = decided(policy, partial(_row, asking, image), len(asking), classes)
             said = dict(zip(course.ran, course.scores, strict=True))
-            took_ns, stages = took_ns + took, stages + len(course.ran)
-            again_ns += min(decided(policy, said.__getitem__, len(asking), classes)[1] for _ in range(3))
+            again_ns = min(decided(policy, said.__getitem__, len(asking), classes)[1] for _ in range(3))
+            stages_ns.append(took_ns / len(course.ran))
+            longer.append(took_ns / again_ns)
             if time.monotonic() > deadline:
                 break
-        found[name] = took_ns / stages
-        first_ns += took_ns
-    return found, max(1.0, first_ns / again_ns) if again_ns else 1.0
+        # Few, so that one disturbance would show in a mean.
+        found[name] = statistics.median(stages_ns)
+    return found, max(1.0, statistics.median(longer)) if longer else 1.0
 
 
 def _row(asking: Sequence[Asking], image: Image, place: int) -> Scores:
