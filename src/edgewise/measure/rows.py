@@ -24,7 +24,8 @@ def rows(outputs: NDArray[Any], *, probabilities: bool, offset: int = 0) -> Scor
     shifted = scores - first
     # At least one, wherever there is an answer.
     total = np.maximum(np.exp(shifted).sum(axis=1, keepdims=True), 1.0)
-    return (shifted - np.log(total)).astype(np.float32)
+    found: Scores = (shifted - np.log(total)).astype(np.float32)
+    return found
 
 
 def _answers(scores: NDArray[np.float64], probabilities: bool) -> NDArray[np.float64]:
