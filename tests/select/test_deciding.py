@@ -62,7 +62,8 @@ def test_what_was_searched_with_is_what_is_spent(table: Table) -> None:
     """Charging an image with what the next one finds comes to the same on average."""
     after = np.random.default_rng(1).uniform(0, 50e3, (4, 4))
     np.fill_diagonal(after, 0)
-    own = replace(table, company=Company(tuple(tuple(row) for row in after.tolist()), {"cascade": 1e3}))
+    since = (0.0, 1e3, 2e3, 3e3)
+    own = replace(table, company=Company(tuple(map(tuple, after.tolist())), {"cascade": 1e3}, 1.0, since))
     policy = cascade.fit(own, max_loss=0.02)
     assert len(policy.chain) > 1
     ran = policy.replay(own).ran
@@ -80,7 +81,9 @@ def test_running_after_others_costs_more_and_running_on_does_not(table: Table) -
     assert spent(own, (0, 1), mixed) == pytest.approx(spent(table, (0, 1), mixed) + 15e3), "every other time"
     both = np.zeros((4, 4), np.bool_)
     both[:, :2] = True
-    assert spent(own, (0, 1), both) == pytest.approx(spent(table, (0, 1), both) + 60e3)
+    assert spent(own, (0, 1), both) == pytest.approx(spent(table, (0, 1), both) + 30e3), "the second runs on, as a rule"
+    both[:2, 1] = False
+    assert spent(own, (0, 1), both) == pytest.approx(spent(table, (0, 1), both) + np.array([0, 0, 30e3, 30e3]))
     for objective in ("energy", "memory"):
         assert np.array_equal(spent(own, (0, 1), both, objective), spent(table, (0, 1), both, objective))
 

@@ -35,13 +35,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Company:
-    """Candidates in one process: how much longer each (row) runs after each other one (column) than after itself, what
-    one stage of each kind of policy with stages takes to decide, and how many times longer deciding takes after a model
-    ran than over and over."""
+    """Candidates in one process: how much longer each (row) runs after each other one (column) than after itself
+    (`after_ns`), and after some smaller ones together (`since_ns`); what one stage of each kind of policy with stages
+    takes to decide; and how many times longer deciding takes after a model ran than over and over."""
 
     after_ns: tuple[tuple[float, ...], ...]
     deciding_ns: dict[str, float]
     cold: float = 1.0
+    since_ns: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,44 +84,41 @@ class Chain:
 
 def prefix_costs(table: Table, candidates: Sequence[int], objective: str, kind: str = "") -> tuple[float, ...]:
     """What an image costs that ends at each stage. Memory is taken by all, asked or not. Time is also that of deciding,
-    where there is something to decide, by a policy of that `kind`.
-
-    A stage runs after the one before it, and the first one of the next image after the last of this one, which is what
-    this one is charged with. On average it comes to what `spent` says."""
+    where there is something to decide, by a policy of that `kind`; and what stages take longer the next time, since
+    others ran meanwhile. On average it comes to what `spent` says."""
     ran = np.zeros((len(candidates), len(table.candidates)), np.bool_)
     for stage in range(len(candidates)):
         ran[stage, list(candidates if objective == "memory" else candidates[: stage + 1])] = True
     costs = [float(cost) for cost in table.costs(ran, objective)]
     if objective == "time" and len(candidates) > 1:
         after = _after(table)
-        moved = 0.0
-        for stage, place in enumerate(candidates):
-            moved += float(after[place, candidates[stage - 1]]) if stage else 0.0
-            costs[stage] += (stage + 1) * stage_ns(table, kind) + moved + float(after[candidates[0], place])
+        for stage, last in enumerate(candidates):
+            costs[stage] += (stage + 1) * stage_ns(table, kind)
+            costs[stage] += sum(float(after[place, last]) for place in candidates[: stage + 1]) if stage else 0.0
     return tuple(costs)
 
 
 def spent(table: Table, candidates: Sequence[int], ran: Flags, objective: str = "time") -> Floats:
-    """What each image costs; memory is that of all candidates a policy keeps loaded, in the order it asks them. Each
-    takes as much longer as it does after the one before it: the first of an image after any that images end with, as
-    often as they do, since nobody knows the order of images to come."""
+    """What each image costs; `candidates` are those a policy may ask, in its order. Memory is that of all of them.
+
+    Where another ran since it last did, a candidate takes longer. An image is charged with what its last one does so: to
+    those asked before it, which find it when they are asked again; to itself, which finds these; and to the first of
+    the next image, if that is none of them, as often as it is first."""
     if objective == "memory":
         ran = np.zeros_like(ran)
         ran[:, list(candidates)] = True
     costs = table.costs(ran, objective)
-    if objective != "time" or table.company is None or not len(ran):
+    some = ran.any(axis=1)
+    if objective != "time" or table.company is None or not some.any():
         return costs
-    after, place = _after(table), np.full(len(ran), -1)
-    first = np.full(len(ran), -1)
-    for candidate in candidates:
-        asked = ran[:, candidate]
-        later = asked & (place >= 0)
-        costs[later] += after[candidate, place[later]]
-        first[asked & (place < 0)] = candidate
-        place[asked] = candidate
-    ended = np.bincount(place[place >= 0], minlength=len(after)) / max(1, int((place >= 0).sum()))
-    began = first >= 0
-    costs[began] += (after @ ended)[first[began]]
+    order, after = list(candidates), _after(table)
+    asked = ran[some][:, order]
+    first, last = asked.argmax(axis=1), asked.shape[1] - 1 - asked[:, ::-1].argmax(axis=1)
+    # A row for each image: what its last candidate does to each, to itself only where others were asked before.
+    done = after[np.ix_(order, order)].T[last]
+    done[first == last, last[first == last]] = 0.0
+    begins = np.bincount(first, minlength=len(order)) / len(first)
+    costs[some] += (done * np.where(asked, 1.0, begins)).sum(axis=1)
     return costs
 
 
@@ -131,8 +128,14 @@ def stage_ns(table: Table, kind: str) -> float:
 
 
 def _after(table: Table) -> Floats:
+    """How much longer each (row) takes after each other one, and in its own place after those that are quicker."""
     size = len(table.candidates)
-    return np.zeros((size, size)) if table.company is None else np.array(table.company.after_ns)
+    if table.company is None:
+        return np.zeros((size, size))
+    found = np.array(table.company.after_ns)
+    if table.company.since_ns:
+        np.fill_diagonal(found, table.company.since_ns)
+    return found
 
 
 def checked(fields: Mapping[str, Any], kind: str) -> tuple[tuple[int, ...], tuple[float, ...]]:

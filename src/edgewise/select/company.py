@@ -1,9 +1,10 @@
-"""Candidates in one process, as a chooser has them: what each takes more where another ran before, and what deciding
+"""Candidates in one process, as a chooser has them: what each takes more where another ran meanwhile, and what deciding
 takes there.
 
-A model that is run over and over finds its weights, and what the processor learned of it, where it left them. After
-another it does not: a network of 0.1 ms takes half as long again after one of 2 ms. Reading other memory instead does
-not do the same, so it is the others themselves that run in between.
+A model that is run over and over finds its weights, and what the processor learned of it, where it left them. Where a
+larger one ran meanwhile it does not: a network of 0.1 ms takes half as long again after one of 2 ms. Reading megabytes
+of other memory does not do the same, so it is the others themselves that run in between: each one alone, and before a
+large one some that are smaller, which do to it together what none of them does.
 """
 
 from __future__ import annotations
@@ -53,36 +54,52 @@ def together(
                 each.rows([each.prepared(next(images))])
         gc.collect()
         gc.disable()
-        after = _after(asking, images, for_s, random.Random(seed))
+        took = [statistics.median(_took(each, next(images)) for _ in range(_WARMUP)) for each in asking]
+        cheaper = [_some(sorted(range(len(took)), key=took.__getitem__), place) for place in range(len(took))]
+        pairs = [(own, (other,)) for own, other in permutations(range(len(asking)), 2)]
+        all_of = [(own, others) for own, others in enumerate(cheaper) if len(others) > 1]
+        found = _longer(asking, images, [*pairs, *all_of], for_s, random.Random(seed))
         deciding, cold = _deciding(asking, images, opened.outputs, for_s)
-    return Company(after, deciding, cold)
+    after = tuple(tuple(found.get((own, (other,)), 0.0) for other in range(len(asking))) for own in range(len(asking)))
+    since = tuple(found.get((own, others), 0.0) for own, others in enumerate(cheaper))
+    return Company(after, deciding, cold, since)
 
 
-def _after(
-    asking: Sequence[Asking], images: Iterator[Image], for_s: float, order: random.Random
-) -> tuple[tuple[float, ...], ...]:
-    pairs = list(permutations(range(len(asking)), 2))
-    found: dict[tuple[int, int], list[int]] = {pair: [] for pair in pairs}
+def _some(order: Sequence[int], place: int) -> tuple[int, ...]:
+    """Of those that are quicker, three from all over: as many as come before the last of a chain."""
+    quicker = order[: order.index(place)]
+    return tuple(dict.fromkeys(quicker[at] for at in (0, len(quicker) // 2, -1))) if quicker else ()
+
+
+def _took(asking: Asking, image: Image) -> int:
+    batch = [asking.prepared(image)]
+    begin = _clock()
+    asking.rows(batch)
+    return _clock() - begin
+
+
+def _longer(
+    asking: Sequence[Asking],
+    images: Iterator[Image],
+    cases: Sequence[tuple[int, tuple[int, ...]]],
+    for_s: float,
+    order: random.Random,
+) -> dict[tuple[int, tuple[int, ...]], float]:
+    """How much longer one takes after others than after itself: the median, of each case whose turn came."""
+    found: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     deadline = time.monotonic() + for_s
     for _ in range(_TIMES):
-        order.shuffle(pairs)
-        for own, other in pairs:
+        for own, others in order.sample(cases, len(cases)):
             if time.monotonic() > deadline:
                 break
             image = next(images)
-            mine, theirs = asking[own].prepared(image), asking[other].prepared(image)
-            asking[own].rows([mine])
-            begin = _clock()
-            asking[own].rows([mine])
-            again = _clock() - begin
-            asking[other].rows([theirs])
-            begin = _clock()
-            asking[own].rows([mine])
-            found[own, other].append(_clock() - begin - again)
-    return tuple(
-        tuple(statistics.median(found.get((own, other)) or [0]) for other in range(len(asking)))
-        for own in range(len(asking))
-    )
+            _took(asking[own], image)
+            again = _took(asking[own], image)
+            for other in others:
+                _took(asking[other], image)
+            # What is below nothing is chance: nobody is made quicker by others.
+            found.setdefault((own, others), []).append(_took(asking[own], image) - again)
+    return {case: max(0.0, statistics.median(each)) for case, each in found.items()}
 
 
 def _deciding(

@@ -52,6 +52,6 @@ def packed(courses: Sequence[Course], candidates: int, classes: int) -> dict[str
         asked[place, course.ran] = True
     found = [course.decision.scores for course in courses]
     wide = next((len(row) for row in found if row is not None), classes)
-    nothing = np.full(wide, -np.inf, np.float32) if any(row is None for row in found) else None
-    given = [nothing if row is None else row for row in found]
-    return {"scores": np.array(given, np.float32).reshape(len(courses), wide), "asked": asked}
+    given = [np.full(wide, -np.inf, np.float32) if row is None else row for row in found]
+    scores = given[0][None] if len(given) == 1 else np.array(given, np.float32).reshape(len(given), wide)
+    return {"scores": scores, "asked": asked}
