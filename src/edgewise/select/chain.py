@@ -101,9 +101,9 @@ def prefix_costs(table: Table, candidates: Sequence[int], objective: str, kind: 
 def spent(table: Table, candidates: Sequence[int], ran: Flags, objective: str = "time") -> Floats:
     """What each image costs; `candidates` are those a policy may ask, in its order. Memory is that of all of them.
 
-    Where another ran since it last did, a candidate takes longer. An image is charged with what its last one does so: to
-    those asked before it, which find it when they are asked again; to itself, which finds these; and to the first of
-    the next image, if that is none of them, as often as it is first."""
+    Where another ran since it last did, a candidate takes longer. An image is charged with what its last one does so:
+    to those asked before it, which find it when they are asked again; to itself, which finds these; and to the first
+    of the next image, if that is none of them, as often as it is first."""
     if objective == "memory":
         ran = np.zeros_like(ran)
         ran[:, list(candidates)] = True
