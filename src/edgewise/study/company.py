@@ -10,7 +10,6 @@ from ..core.errors import EdgewiseError
 from ..core.records import from_json, to_json
 from ..measure import isolate
 from ..measure.pictures import Pictures
-from ..select.table import Table
 from .compare import shared_cores
 from .contenders import Contender
 
@@ -21,7 +20,7 @@ _LOADING_S = 600.0
 
 def company(
     contenders: Sequence[Contender],
-    table: Table,
+    classes: int,
     probabilities: Sequence[bool],
     pictures: Pictures,
     *,
@@ -33,7 +32,7 @@ def company(
         Loadable(each.name, each.cell.model, each.target, each.exam.preprocess, known)
         for each, known in zip(contenders, probabilities, strict=True)
     )
-    ready = Ready(members, table.classes, (), "single", {"candidate": 0})
+    ready = Ready(members, classes, (), "single", {"candidate": 0})
     cells = [each.cell for each in contenders]
     limit = cells[0].memory_bytes
     try:

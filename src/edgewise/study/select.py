@@ -180,7 +180,7 @@ def gathered(
     table = Table(candidates, labels, tuple(logs for logs, _ in drawn))
     left = tuple(each.contender for each, _ in priced)
     known = tuple(each for _, each in drawn)
-    table = replace(table, company=company(left, table, known, pictures))
+    table = replace(table, company=company(left, table.classes, known, pictures))
     if features:
         table = _with_features(table, exam, indices)
     return Gathered(table, left, known, indices, left_out, tuple(failed))
