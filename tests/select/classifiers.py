@@ -34,7 +34,7 @@ def quick(folder: Path) -> Iterator[pytest.MonkeyPatch]:
         patch.setattr(sys, "path", [*places, *sys.path])
         for variable in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
             patch.setenv(variable, str(folder / variable))
-        patch.setattr(select, "prices", partial(prices.prices, starts=1, turns=3, **QUICK))
+        patch.setattr(select, "prices", partial(prices.prices, starts=1, turns=7, **QUICK))
         patch.setattr(select, "company", partial(company.company, for_s=0.1))
         patch.setattr(live, "live", partial(live.live, **QUICK))
         registry.names.cache_clear()
