@@ -91,8 +91,9 @@ def _longer(
     deadline = time.monotonic() + for_s
     steady = [(own, ()) for own in range(len(asking))]
     for _ in range(_TIMES):
-        for own, others in order.sample([*steady, *cases], len(steady) + len(cases)):
-            if time.monotonic() > deadline and found.keys() >= set(steady):
+        for own, others in [*steady, *order.sample(cases, len(cases))]:
+            # However slow they are, each has to have been seen by itself.
+            if time.monotonic() > deadline and len(found) >= len(steady):
                 break
             image = next(images)
             for other in (own, *others) if others else [own] * _STEADY:
