@@ -36,6 +36,8 @@ _TIMES, _IMAGES = 30, 60
 _WARMUP, _STEADY = 5, 8
 
 _clock = time.perf_counter_ns
+# One of the candidates, and those that run before it.
+_Case = tuple[int, tuple[int, ...]]
 
 
 def together(
@@ -56,7 +58,7 @@ def together(
         gc.disable()
         took = [statistics.median(_took(each, next(images)) for _ in range(_WARMUP)) for each in asking]
         cheaper = [_some(sorted(range(len(took)), key=took.__getitem__), place) for place in range(len(took))]
-        pairs = [(own, (other,)) for own, other in permutations(range(len(asking)), 2)]
+        pairs: list[_Case] = [(own, (other,)) for own, other in permutations(range(len(asking)), 2)]
         all_of = [(own, others) for own, others in enumerate(cheaper) if len(others) > 1]
         found = _longer(asking, images, [*pairs, *all_of], for_s, random.Random(seed))
         deciding, cold = _deciding(asking, images, opened.outputs, for_s)
@@ -81,15 +83,15 @@ def _took(asking: Asking, image: Image) -> int:
 def _longer(
     asking: Sequence[Asking],
     images: Iterator[Image],
-    cases: Sequence[tuple[int, tuple[int, ...]]],
+    cases: Sequence[_Case],
     for_s: float,
     order: random.Random,
-) -> dict[tuple[int, tuple[int, ...]], float]:
+) -> dict[_Case, float]:
     """How much longer one takes where others ran since it last did than over and over: the difference of medians, of
     each case whose turn came. It takes a model several runs in a row to be as quick as it gets."""
-    found: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    found: dict[_Case, list[int]] = {}
     deadline = time.monotonic() + for_s
-    steady = [(own, ()) for own in range(len(asking))]
+    steady: list[_Case] = [(own, ()) for own in range(len(asking))]
     for _ in range(_TIMES):
         for own, others in [*steady, *order.sample(cases, len(cases))]:
             # However slow they are, each has to have been seen by itself.
