@@ -67,7 +67,7 @@ AGREES = 0.05
 # Fittings that the draws are spread over.
 SPLITS = 5
 # Images that a live run has at the least; of one turn, and of some before it that do not count; and to warm up on.
-LIVE, TURN, SETTLE, WARMUP = 2000, 50, 20, 200
+LIVE, TURN, SETTLE, WARMUP = 2000, 100, 10, 200
 
 
 def gathered(
