@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from edgewise.core import registry
-from edgewise.study import live, prices, select
+from edgewise.study import company, live, prices, select
 
 QUICK = {"turn_ns": 1_000_000, "warmup_ns": 1_000_000}
 
@@ -34,7 +34,8 @@ def quick(folder: Path) -> Iterator[pytest.MonkeyPatch]:
         patch.setattr(sys, "path", [*places, *sys.path])
         for variable in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
             patch.setenv(variable, str(folder / variable))
-        patch.setattr(select, "prices", partial(prices.prices, starts=1, turns=2, **QUICK))
+        patch.setattr(select, "prices", partial(prices.prices, starts=1, turns=7, **QUICK))
+        patch.setattr(select, "company", partial(company.company, for_s=0.1))
         patch.setattr(live, "live", partial(live.live, **QUICK))
         registry.names.cache_clear()
         yield patch

@@ -205,6 +205,23 @@ def test_a_deferral_that_does_not_fit_together_is_refused(fitted: dict[str, Poli
             deferral.load({**fields, **change}, arrays)
 
 
+def test_a_dearer_form_of_a_model_is_tried_only_where_it_is_more_accurate(table: Table) -> None:
+    from edgewise.select.policies.cascade import Confidence
+
+    def with_form(scores: Any) -> Table:
+        """The second candidate once more, dearer, and with these answers."""
+        form = replace(table.candidates[1], run_ns=table.candidates[1].run_ns + 5e3)
+        return replace(table, candidates=(*table.candidates, form), scores=(*table.scores, scores))
+
+    alike = np.array(table.scores[1])
+    alike[0] = alike[0][::-1]
+    assert Confidence(with_form(alike), "time", 1).order == [0, 1, 2, 3]
+    assert Confidence(with_form(table.scores[2]), "time", 1).order == [0, 1, 4, 2, 3]
+    assert cascade.fit(with_form(alike), max_loss=0.01) == cascade.fit(table, max_loss=0.01)
+    dear = replace(table, candidates=tuple(replace(each, model="one") for each in table.candidates))
+    assert Confidence(dear, "time", 1).order[-1] == Confidence(dear, "time", 1).reference == 3
+
+
 def test_one_candidate_is_nothing_to_choose_from(table: Table) -> None:
     alone = replace(table, candidates=table.candidates[:1], scores=table.scores[:1])
     for fit in (cascade.fit, deferral.fit, agreement.fit):

@@ -11,7 +11,8 @@ from simulated import simulated
 
 from edgewise.core.choice import Selection
 from edgewise.core.errors import InputError
-from edgewise.select.evaluate import Fit, deciding_ns, evaluate, macro
+from edgewise.select.deciding import deciding_ns
+from edgewise.select.evaluate import Fit, evaluate, macro
 from edgewise.select.folds import halves
 from edgewise.select.policies import agreement, cascade, deferral, single
 from edgewise.select.policy import Policy

@@ -155,6 +155,23 @@ def test_images_of_calibration_are_not_asked_about(lab: Path, capsys: pytest.Cap
     assert dict(found["values"]) == {"images": 54, "fitted": 40}
 
 
+def test_other_images_for_int8_leave_all_of_the_data(lab: Path) -> None:
+    """They need no labels, and none of the others is held out."""
+    model = brightness(lab / "own.onnx", 4.0)
+    asked_about = pictures(lab / "asked", count=40)
+    others = lab / "others"
+    for number, path in enumerate(sorted(pictures(lab / "labelled", count=30).rglob("*.png"))):
+        others.mkdir(exist_ok=True)
+        path.rename(others / f"{number}.png")
+    path = str(lab / "other.plan.json")
+    asked = ["select", "fit", "--models", str(model), "--data", str(asked_about), "--calibration", str(others)]
+    how = ["--preprocess", "unit(resize=8, crop=8)", "--on", "ort:cpu@1", "ort:cpu:int8@1", "--method", "two_steps"]
+    assert _main([*asked, *how, "--save", str(lab / "lab.db"), "-o", path]) == 0
+    plan = choosers.read(path)
+    assert (plan.seen.held, plan.seen.images) == (0, 40)
+    assert _main([*asked[:-1], str(asked_about), *how, "--save", str(lab / "lab.db"), "-o", path]) == 2
+
+
 def test_an_image_is_looked_at_only_for_what_is_used() -> None:
     from edgewise.select.features import NAMES, PAPER, extract
 

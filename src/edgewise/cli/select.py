@@ -26,6 +26,9 @@ def fit(
     on: Annotated[tuple[str, ...], "a target, such as openvino:cpu:int8; several: every model on each"] = (
         "ort:cpu@1",
     ),
+    calibration: Annotated[
+        str | None, "other images for int8, labelled or not, or an .npz of inputs (default: some of the data, left out)"
+    ] = None,
     method: Annotated[str, "how to choose: a file of select/policies"] = "cascade",
     max_loss: Annotated[float, "points of accuracy that may be lost beside the best model alone"] = 0.0,
     risk: Annotated[float | None, "promise that: the probability with which more may be lost, such as 0.05"] = None,
@@ -73,7 +76,7 @@ def fit(
     try:
         with Store(path) as store:
             asked = expand(models)
-            limits = Limits(timeout, values.size_bytes(memory))
+            limits = Limits(timeout, values.size_bytes(memory), {}, calibration)
             wanted = request(asked, tuple(dict.fromkeys(on)), (), [Scenario()], limits)
             store.save_machine(wanted.machine)
             for model in wanted.models:

@@ -9,8 +9,8 @@ from .types import Target
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A model on a target. `run_ns` is one inference of one image, `prepare_ns` what making an image its input takes;
-    `energy_uj` is None where nothing measured it."""
+    """A model on a target. `run_ns` is what one prepared image takes until its scores are there, run after run, and
+    `prepare_ns` what making an image its input takes; `energy_uj` is None where nothing measured it."""
 
     label: str
     model: str
@@ -31,6 +31,18 @@ class Candidate:
         if found is None:
             raise ValueError(f"the {objective} of {self.name} was not measured")
         return float(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """Candidates in one process: how much longer each (row) runs after each other one (column) than after itself
+    (`after_ns`), and after some smaller ones together (`since_ns`); what one stage of each kind of policy with stages
+    takes to decide; and how many times longer deciding takes after a model ran than over and over."""
+
+    after_ns: tuple[tuple[float, ...], ...]
+    deciding_ns: dict[str, float]
+    cold: float = 1.0
+    since_ns: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What one image takes, in the worker: made the model's input, and run, one after another, each on the clock."""
+"""What one image takes, in the worker: made the model's input, and asked about, one after another, on the clock."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..core.preprocess import parse_preprocess
 from ..core.protocols import Executable
 from ..core.types import Model
 from ..data.dataset import Image
-from ..data.preprocess import prepare
+from .asking import Asking
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +36,12 @@ class Went:
 
 
 class Pricing:
-    """Images in turn, from where the last turn stopped."""
+    """Images in turn, from where the last turn stopped, each asked about as a chooser does: a run ends with the row of
+    scores that a policy gets."""
 
     def __init__(self, executable: Executable, model: Model, preprocess: str, images: Sequence[Image]) -> None:
-        self._executable, self._tensor = executable, model.inputs[0]
-        self._how = parse_preprocess(preprocess)
-        shape = self._tensor.shape or (1,)
-        self._times = shape[0] if isinstance(shape[0], int) else 1
+        self._asking = Asking(executable, model, preprocess, model.label)
+        self._asking.see(images[0])
         self._images = cycle(images)
 
     def price(self, duration_ns: int, settle_ns: int) -> Priced:
@@ -57,18 +53,16 @@ class Pricing:
         return Priced(started, time.perf_counter_ns() - begin, tuple(prepare_ns), tuple(run_ns))
 
     def _take(self, duration_ns: int) -> tuple[list[int], list[int]]:
-        clock, run, name, how = time.perf_counter_ns, self._executable.run, self._tensor.name, self._how
+        clock, asking = time.perf_counter_ns, self._asking
         prepare_ns: list[int] = []
         run_ns: list[int] = []
         deadline = clock() + duration_ns
         while True:
             image = next(self._images)
             begin = clock()
-            batch: NDArray[Any] = prepare([image], how).astype(self._tensor.dtype, copy=False)
-            if self._times > 1:
-                batch = np.repeat(batch, self._times, axis=0)
+            batch = asking.prepared(image)
             prepared = clock()
-            run({name: batch})
+            asking.rows([batch])
             end = clock()
             prepare_ns.append(prepared - begin)
             run_ns.append(end - prepared)

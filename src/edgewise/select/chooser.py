@@ -7,7 +7,6 @@ import os
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, overload
@@ -18,34 +17,24 @@ from numpy.typing import NDArray
 from ..core import registry
 from ..core.chooser import HINT, Answer, Held, Loadable, Ready
 from ..core.errors import InputError
-from ..core.preprocess import parse_preprocess
 from ..core.protocols import Executable, Feeds
 from ..core.records import from_json
 from ..core.types import Placement
 from ..data import arrays, files
 from ..data.dataset import Image
-from ..data.preprocess import prepare
-from ..measure.answering import adds_up, scores_of
+from ..data.preprocess import Batch
+from ..measure.asking import Asking
 from ..parallel.build import build
 from ..system import meters
 from . import drift
-from .policy import Decision, Policy
-from .rows import rows
+from .course import Course, answered, begun, followed, packed
+from .policy import Policy
 from .table import Scores
 
 # What a policy learned is small; a plan somebody sends must not fill the memory of who opens it.
 LARGEST_BYTES = 256 << 20
 # A file, or what is in it: height, width, 3, of 8 bits.
 Picture = str | os.PathLike[str] | Image
-
-
-@dataclass(slots=True)
-class _Course:
-    """One image on its way: who was asked, and what they said."""
-
-    decision: Decision
-    ran: list[int] = field(default_factory=list)
-    scores: list[Scores] = field(default_factory=list)
 
 
 class Chooser:
@@ -57,8 +46,8 @@ class Chooser:
     def __init__(self, ready: Ready, *, in_any_order: bool = False) -> None:
         self._ready = ready
         self._policy = policy_of(ready)
-        self._how = [parse_preprocess(member.preprocess) for member in ready.members]
         self._open: dict[int, Executable] = {}
+        self._asking: dict[int, Asking] = {}
         self._held: dict[int, int | None] = {}
         self._closed = False
         self._loading_ns = 0
@@ -114,27 +103,18 @@ class Chooser:
         return answers if many else answers[0]
 
     def run(self, feeds: Feeds) -> dict[str, NDArray[Any]]:
-        """As an Executable: `images` are of 8 bits, number x height x width x 3. `scores` are logarithms of
-        probabilities (minus infinity where nobody was trusted), `asked` says which candidates were."""
-        given = feeds["images"]
-        courses = self._courses([_picture(image) for image in given])
-        found = [course.decision.scores for course in courses if course.decision.scores is not None]
-        wide = len(found[0]) if found else self._ready.outputs
-        scores = np.full((len(given), wide), -np.inf, np.float32)
-        asked = np.zeros((len(given), len(self._ready.members)), np.bool_)
-        for place, course in enumerate(courses):
-            if course.decision.scores is not None:
-                scores[place] = course.decision.scores
-            asked[place, course.ran] = True
-        return {"scores": scores, "asked": asked}
+        """As an Executable: `images` are of 8 bits, number x height x width x 3; what comes out says `packed`."""
+        courses = self._courses([_picture(image) for image in feeds["images"]])
+        return packed(courses, len(self._ready.members), self._ready.outputs)
 
     def load(self) -> None:
         """Every model that the policy may ask, now rather than when it is first asked."""
         for place in self._policy.candidates:
-            self._executable(place)
+            self.asking(place)
 
     def close(self) -> None:
         self._closed = True
+        self._asking.clear()
         while self._open:
             self._open.popitem()[1].close()
 
@@ -146,25 +126,10 @@ class Chooser:
     ) -> None:
         self.close()
 
-    def _courses(self, given: Sequence[Image]) -> list[_Course]:
-        """All images to their ends, in turns: those that wait for the same candidate are asked about together."""
+    def _courses(self, given: Sequence[Image]) -> list[Course]:
         if self._closed:
             raise InputError("this chooser is closed", "edgewise.load(PLAN)")
-        courses = [_Course(self._policy.begin(self._features(image))) for image in given]
-        prepared: dict[tuple[int, str], NDArray[Any]] = {}
-        while waiting := [place for place, course in enumerate(courses) if course.decision.run is not None]:
-            groups: dict[int, list[int]] = {}
-            for place in waiting:
-                candidate = courses[place].decision.run
-                assert candidate is not None
-                groups.setdefault(candidate, []).append(place)
-            for candidate, places in groups.items():
-                found = self._ask(candidate, places, given, prepared)
-                for place, row in zip(places, found, strict=True):
-                    course = courses[place]
-                    course.ran.append(candidate)
-                    course.scores.append(row)
-                    course.decision = self._policy.after(course.ran, course.scores)
+        courses = [self._alone(given[0])] if len(given) == 1 else self._together(given)
         if self._monitor is not None:
             for course in courses:
                 value = drift.signal(len(course.ran), course.decision.confidence or 0.0)
@@ -174,6 +139,35 @@ class Chooser:
                     self._waiting.append(value)
         return courses
 
+    def _alone(self, image: Image) -> Course:
+        """One image, prepared once for all candidates that take it alike."""
+        prepared: dict[str, Batch] = {}
+
+        def ask(candidate: int) -> Scores:
+            asking, how = self.asking(candidate), self._ready.members[candidate].preprocess
+            if how not in prepared:
+                prepared[how] = asking.prepared(image)
+            row: Scores = asking.rows([prepared[how]])[0]
+            return row
+
+        return followed(self._policy, self._features(image), ask)
+
+    def _together(self, given: Sequence[Image]) -> list[Course]:
+        """All images to their ends, in turns: those that wait for the same candidate are asked about together."""
+        courses = [begun(self._policy, self._features(image)) for image in given]
+        prepared: dict[tuple[int, str], Batch] = {}
+        while True:
+            groups: dict[int, list[int]] = {}
+            for place, course in enumerate(courses):
+                if course.decision.run is not None:
+                    groups.setdefault(course.decision.run, []).append(place)
+            if not groups:
+                return courses
+            for candidate, places in groups.items():
+                found = self._rows(candidate, places, given, prepared)
+                for place, row in zip(places, found, strict=True):
+                    answered(courses[place], self._policy, candidate, row)
+
     def _features(self, image: Image) -> NDArray[np.float64] | None:
         if not self._policy.uses_features:
             return None
@@ -182,41 +176,33 @@ class Chooser:
         # A policy that says which it looks at need not wait for the others.
         return extract(image, only=tuple(getattr(self._policy, "features", NAMES)))
 
-    def _ask(
-        self,
-        candidate: int,
-        places: Sequence[int],
-        given: Sequence[Image],
-        prepared: dict[tuple[int, str], NDArray[Any]],
+    def _rows(
+        self, candidate: int, places: Sequence[int], given: Sequence[Image], prepared: dict[tuple[int, str], Batch]
     ) -> Scores:
         """A row for each of `places`. An image is prepared once for all candidates that take it alike."""
-        member, how = self._ready.members[candidate], self._how[candidate]
-        tensor = member.model.inputs[0]
-        shape = tuple(size for size in tensor.shape or () if isinstance(size, int))
-        executable = self._executable(candidate)
+        asking, how = self.asking(candidate), self._ready.members[candidate].preprocess
         found = []
-        for first in range(0, len(places), shape[0]):
-            chunk = places[first : first + shape[0]]
+        for first in range(0, len(places), asking.batch):
+            chunk = places[first : first + asking.batch]
             for place in chunk:
-                if (place, member.preprocess) not in prepared:
-                    prepared[place, member.preprocess] = prepare([given[place]], how)
-            inputs = [prepared[place, member.preprocess] for place in chunk]
-            # The last batch is filled up; what is made of the filling is not looked at.
-            inputs += [inputs[-1]] * (shape[0] - len(chunk))
-            batch = inputs[0] if len(inputs) == 1 else np.concatenate(inputs)
-            if batch.shape != shape:
-                shown = "x".join(map(str, batch.shape[1:])), "x".join(map(str, shape[1:]))
-                raise InputError(f"an image comes out of {how} as {shown[0]}, and {member.name} takes {shown[1]}")
-            outputs = executable.run({tensor.name: batch.astype(tensor.dtype, copy=False)})
-            raw = scores_of(outputs[member.model.outputs[0].name], shape[0], member.name)[: len(chunk)]
-            classes = raw.shape[1] - how.label_offset
-            if self._ready.outputs and classes != self._ready.outputs:
-                raise InputError(
-                    f"{member.name} tells {classes} classes apart, and the plan {self._ready.outputs}", HINT
-                )
-            known = adds_up(raw) if member.probabilities is None else member.probabilities
-            found.append(rows(raw, probabilities=known, offset=how.label_offset))
+                if (place, how) not in prepared:
+                    prepared[place, how] = asking.prepared(given[place])
+            found.append(asking.rows([prepared[place, how] for place in chunk]))
         return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def asking(self, place: int) -> Asking:
+        """A candidate by itself, loaded."""
+        if place not in self._asking:
+            member, executable = self._ready.members[place], self._executable(place)
+            self._asking[place] = Asking(
+                executable,
+                member.model,
+                member.preprocess,
+                member.name,
+                probabilities=member.probabilities,
+                classes=self._ready.outputs,
+            )
+        return self._asking[place]
 
     def _executable(self, place: int) -> Executable:
         if place not in self._open:
@@ -237,7 +223,7 @@ class Chooser:
         loaded = place in self._open
         return Held(member.name, loaded, self._held[place] if loaded else member.memory_bytes)
 
-    def _answer(self, course: _Course, took_ns: int, top: int) -> Answer:
+    def _answer(self, course: Course, took_ns: int, top: int) -> Answer:
         decision = course.decision
         asked = tuple(self._ready.members[place].name for place in course.ran)
         if decision.scores is None:

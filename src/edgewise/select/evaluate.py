@@ -11,7 +11,6 @@ far its price is off is in none of them.
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,6 +23,7 @@ from ..core.stats import Z95, Discordance, wilson
 from . import baselines
 from .calibrate import calibration_error, reliability, temperature, tempered
 from .chain import spent
+from .deciding import deciding_ns
 from .folds import folds, halves, outside
 from .policies import single
 from .policy import REFUSED, Policy, Replayed, looking_ns
@@ -34,8 +34,6 @@ Floats = NDArray[np.float64]
 _RESAMPLES = 2_000
 # Resamples counted at once: a hundred of ten thousand images are eight megabytes.
 _AT_ONCE = 100
-# Images by which the time of deciding is taken, and times for each.
-_TIMED, _REPEATS = 200, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,26 +156,6 @@ def _held_out(
 def _slowed(outcome: Outcome, by_ns: float, objective: str) -> Outcome:
     costs = outcome.costs + (by_ns if objective == "time" else 0.0)
     return replace(outcome, costs=costs, overhead_ns=outcome.overhead_ns + by_ns)
-
-
-def deciding_ns(policy: Policy, table: Table, images: int = _TIMED) -> float:
-    """The mean time of all decisions about an image, features and candidates not counted. Of several times for the same
-    image the least counts: what else the machine does only adds."""
-    rows = range(min(len(table), images))
-    return statistics.fmean(min(_decided_ns(policy, table, row) for _ in range(_REPEATS)) for row in rows)
-
-
-def _decided_ns(policy: Policy, table: Table, row: int) -> int:
-    features = table.look(row)
-    ran: list[int] = []
-    answered: list[NDArray[np.float32]] = []
-    begin = time.perf_counter_ns()
-    decision = policy.begin(features)
-    while decision.run is not None:
-        ran.append(decision.run)
-        answered.append(table.scores[decision.run][row])
-        decision = policy.after(ran, answered)
-    return time.perf_counter_ns() - begin
 
 
 def _ratios(costs: Floats, seed: int) -> list[Estimate]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from .chain import prefix_costs
 from .pooling import pool
 from .search import Chosen, Views
 from .table import hits
@@ -28,9 +27,9 @@ def plain(views: Views, *, max_loss: float) -> Chosen:
     staged = Staged(
         tuple(views.sure(each)[_MEASURE] for each in logs[:-1]),
         tuple(hits(each.astype(np.float32), views.table.labels, views.top) for each in logs),
-        prefix_costs(views.table, chain, views.objective),
+        views.costs(chain),
     )
-    alone = prefix_costs(views.table, chain[-1:], views.objective)[0]
+    alone = views.costs(chain[-1:])[0]
     tried = np.quantile(np.concatenate(staged.sure), np.linspace(0, 1, _TRIED)).tolist() if staged.sure else []
     needed = views.enough - max_loss * len(views.table)
     found = []

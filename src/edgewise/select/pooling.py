@@ -68,11 +68,12 @@ def _pooled(logits: Floats, found: Floats) -> Floats:
 
 def pool(scores: Sequence[Scores], found: Sequence[float]) -> Floats:
     """Logarithms of the probabilities of all together; those with a power of zero have no say."""
-    total = np.zeros(scores[-1].shape)
+    total: Floats | None = None
     for each, power in zip(scores, found, strict=True):
         if power:
-            total += power * np.fmax(each, FLOOR).astype(np.float64)
-    return _normalized(total)
+            part = np.multiply(np.fmax(each, FLOOR), power, dtype=np.float64)
+            total = part if total is None else total + part
+    return _normalized(np.zeros(scores[-1].shape) if total is None else total)
 
 
 def _normalized(logits: Floats) -> Floats:

@@ -24,7 +24,7 @@ import numpy as np
 from ..core.choice import Guarantee
 from ..core.errors import InputError
 from .bounds import BOUNDS, Losses, p_exact, shown
-from .chain import spent
+from .chain import spent, stage_ns
 from .policies.single import Single
 from .policy import Policy, Replayed, looking_ns
 from .table import Table, hits
@@ -110,4 +110,7 @@ def controlled(
 
 def _cost(policy: Policy, replayed: Replayed, table: Table, objective: str) -> float:
     asked = float(spent(table, policy.candidates, replayed.ran, objective).mean())
-    return asked + (looking_ns(policy, table) if objective == "time" else 0.0)
+    if objective != "time":
+        return asked
+    stages = float(replayed.ran.sum(axis=1).mean())
+    return asked + stages * stage_ns(table, policy.kind) + looking_ns(policy, table)

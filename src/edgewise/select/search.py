@@ -44,22 +44,35 @@ class Chosen:
 
 
 class Views:
-    """Of a table, made when first asked for. A kind of policy says how sure rows of answers are."""
+    """Of a table, made when first asked for. A subclass says how sure rows of answers are. `kind` is that of the policy
+    whose stages are looked for: what one of them takes to decide is part of its cost."""
 
     measures: tuple[str, ...]
 
-    def __init__(self, table: Table, objective: str, top: int) -> None:
+    def __init__(self, table: Table, objective: str, top: int, kind: str = "") -> None:
         if len(table.candidates) < 2:
             raise InputError("choosing takes two candidates or more, found one", "--models a.onnx b.onnx")
         if not len(table):
             raise InputError("a policy is fitted on labelled images, found none")
         self.table, self.objective, self.top = table, objective, top
+        self._kind = kind
         self.right = table.right(top)
         self._made: dict[tuple[int, ...], View] = {}
-        own = [prefix_costs(table, (place,), objective)[0] for place in range(len(table.candidates))]
-        self.order = sorted(range(len(own)), key=lambda place: own[place])
+        own = [self.costs((place,))[0] for place in range(len(table.candidates))]
+        order = sorted(range(len(own)), key=lambda place: own[place])
         # The most accurate, and of several alike the cheapest.
-        self.reference = min(self.order, key=lambda place: -int(self.right[:, place].sum()))
+        self.reference = min(order, key=lambda place: -int(self.right[:, place].sum()))
+        self.order = self._distinct(order)
+
+    def _distinct(self, order: Sequence[int]) -> list[int]:
+        """Without dearer forms of a model (on another target, in another precision) that are not clearly more accurate
+        than a cheaper one: they answer alike, and would only be tried in its place."""
+        kept: list[int] = []
+        for place in order:
+            forms = [each for each in kept if self.table.candidates[each].model == self.table.candidates[place].model]
+            if place == self.reference or all(_better(self.right[:, place], self.right[:, each]) for each in forms):
+                kept.append(place)
+        return kept
 
     def sure(self, logs: Floats) -> Mapping[str, Floats]:
         raise NotImplementedError
@@ -81,13 +94,23 @@ class Views:
         return Staged(
             tuple(view.sure[measure] for view in views[:-1]),
             tuple(view.right for view in views),
-            prefix_costs(self.table, chain, self.objective),
+            self.costs(chain),
         )
+
+    def costs(self, chain: tuple[int, ...]) -> tuple[float, ...]:
+        """What an image costs that ends at each stage of it, deciding included."""
+        return prefix_costs(self.table, chain, self.objective, self._kind)
 
     @property
     def enough(self) -> int:
         """How many the reference has right."""
         return int(self.right[:, self.reference].sum())
+
+
+def _better(right: Flags, other: Flags) -> bool:
+    """By more than a standard error."""
+    won, lost = int((right & ~other).sum()), int((other & ~right).sum())
+    return won - lost > math.sqrt(won + lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +148,7 @@ def finalists(views: Views, *, max_loss: float, stages: int) -> list[Tried]:
 def _tried(views: Views, chains: Sequence[tuple[int, ...]], needed: float) -> list[Tried]:
     """By the mean cost of having a little less, as much, and a little more right: one figure is a matter of luck."""
     count = len(views.table)
-    alone = prefix_costs(views.table, (views.reference,), views.objective)[0]
+    alone = views.costs((views.reference,))[0]
     found = []
     for chain in chains:
         for measure in views.measures:
@@ -149,11 +172,10 @@ def cheapest(views: Views, finals: Sequence[Tried], *, max_loss: float, careful:
                 views.view(tried.chain[: stage + 1], pooled=tried.pooled).powers for stage in range(len(tried.chain))
             ]
             best = finite(staged, tried.chain, found, parts, tried.measure)
-    if best is None:
-        place = views.reference
-        view = views.view((place,), pooled=True)
-        costs = prefix_costs(views.table, (place,), views.objective)
-        return Chosen((place,), (), (view.powers,), views.measures[0], costs[0])
+    alone = views.costs((views.reference,))[0]
+    if best is None or best.cost > alone:
+        powers = views.view((views.reference,), pooled=True).powers
+        return Chosen((views.reference,), (), (powers,), views.measures[0], alone)
     return best
 
 
@@ -202,8 +224,8 @@ def _greedy(views: Views, measure: str, max_loss: float, stages: int) -> Chosen:
             lost = reference[left].astype(np.int64) - view.right[left]
             threshold = lowest(view.sure[measure][left], lost, max_loss)
             done = int((view.sure[measure][left] >= threshold).sum())
-            before = prefix_costs(views.table, chain, views.objective)[-1] if chain else 0.0
-            price = prefix_costs(views.table, (*chain, place), views.objective)[-1] - before
+            before = views.costs(chain)[-1] if chain else 0.0
+            price = views.costs((*chain, place))[-1] - before
             value = done / max(price, 1e-12)
             if value > best[0]:
                 best = (value, place, threshold)

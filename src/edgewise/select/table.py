@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.choice import Candidate
+from ..core.choice import Candidate, Company
 
 Scores = NDArray[np.float32]
 Flags = NDArray[np.bool_]
@@ -27,6 +27,8 @@ class Table:
     # In bytes: as numbers like the others they would be larger than all scores.
     thumbnails: NDArray[np.uint8] | None = None
     looking_ns: Mapping[str, float] = field(default_factory=dict)
+    # What they take beyond that where they run in turns, None where that was not measured.
+    company: Company | None = None
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -20,8 +20,9 @@ from ..core.types import Failure
 from ..measure.isolate import Worker
 from ..measure.pictures import Pictures
 from ..measure.pricing import Went
+from ..select.chain import spent
 from ..select.chooser import policy_of
-from ..select.evaluate import deciding_ns
+from ..select.deciding import deciding_ns
 from ..select.policy import Policy, looking_ns
 from .choosers import Opened
 from .compare import shared_cores
@@ -119,8 +120,8 @@ def _compared(
     return Live(
         len(time_ns),
         float(time_ns.mean()),
-        float(replace(found.table, candidates=tuple(now)).costs(replayed.ran).mean()) + extra,
-        float(planned.costs(replayed.ran).mean()) + extra,
+        float(spent(replace(found.table, candidates=tuple(now)), policy.candidates, replayed.ran).mean()) + extra,
+        float(spent(planned, policy.candidates, replayed.ran).mean()) + extra,
         float((alike & (answers == replayed.answers)).mean()),
         float((answers == seen.labels).mean()),
         float(alike.mean()),

@@ -26,17 +26,20 @@ from ..measure import isolate
 from ..measure.accuracy import Exam
 from ..measure.answering import adds_up
 from ..measure.energy import Metered
+from ..measure.rows import rows
 from ..select import drift, risk
-from ..select.evaluate import Fit, deciding_ns, evaluate
+from ..select.chain import spent
+from ..select.deciding import deciding_ns
+from ..select.evaluate import Fit, evaluate
 from ..select.features import NAMES
 from ..select.features.reduce import PIXELS
 from ..select.folds import halves
 from ..select.policies import cascade, single
 from ..select.policy import Policy, looking_ns
-from ..select.rows import rows
 from ..select.table import Scores, Table
 from ..store.db import Store
 from . import home
+from .company import company
 from .contenders import FEWEST, Contender, refuse_other_classes
 from .images import digest
 from .prices import Price, prices, some
@@ -177,10 +180,12 @@ def gathered(
     drawn = [_logarithms(each, kept) for each, _ in priced]
     candidates = tuple(_candidate(each.contender, price) for each, price in priced)
     table = Table(candidates, labels, tuple(logs for logs, _ in drawn))
+    left = tuple(each.contender for each, _ in priced)
+    known = tuple(each for _, each in drawn)
+    table = replace(table, company=company(left, table.classes, known, pictures))
     if features:
         table = _with_features(table, exam, indices)
-    left = tuple(each.contender for each, _ in priced)
-    return Gathered(table, left, tuple(known for _, known in drawn), indices, left_out, tuple(failed))
+    return Gathered(table, left, known, indices, left_out, tuple(failed))
 
 
 def _logarithms(scored: Scored, kept: Sequence[int]) -> tuple[Scores, bool]:
@@ -368,11 +373,7 @@ def outcome(policy: Policy, table: Table, wish: Wish) -> Outcome:
     """Replayed on `table`, beside the best candidate alone, which may lose as much as the policy may."""
     objective, top = wish.objective, wish.top
     replayed = policy.replay(table, top=top)
-    spent = replayed.ran.copy()
-    if objective == "memory":
-        # Held by all that may be asked, whether they are or not.
-        spent[:, list(policy.candidates)] = True
-    cost = float(table.costs(spent, objective).mean())
+    cost = float(spent(table, policy.candidates, replayed.ran, objective).mean())
     deciding = deciding_ns(policy, table) + looking_ns(policy, table)
     if objective == "time":
         cost += deciding

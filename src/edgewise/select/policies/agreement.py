@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.errors import InputError
-from ..chain import Judged, checked, decide, numbers, prefix_costs, replay
-from ..policy import Decision, Replayed
+from ..chain import Chain, Judged, checked, numbers
 from ..pooling import pool
 from ..search import Views
 from ..table import Scores, Table
@@ -26,32 +25,14 @@ _THRESHOLDS = (1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(Chain):
     """Three candidates, or one alone where no three are accurate enough. Those that agree answer together, by their
     `powers`; the third answers alone, sharpened by its own."""
 
-    chain: tuple[int, ...]
     powers: tuple[float, ...]
     kind: ClassVar[str] = "agreement"
 
-    @property
-    def uses_features(self) -> bool:
-        return False
-
-    @property
-    def candidates(self) -> Sequence[int]:
-        return self.chain
-
-    def begin(self, features: NDArray[np.float64] | None) -> Decision:
-        return Decision(self.chain[0])
-
-    def after(self, ran: Sequence[int], scores: Sequence[Scores]) -> Decision:
-        return decide(self.chain, _THRESHOLDS, self._judge, scores)
-
-    def replay(self, table: Table, *, top: int = 1) -> Replayed:
-        return replay(self.chain, _THRESHOLDS, self._judge, table, top)
-
-    def _judge(self, scores: Sequence[Scores]) -> Judged:
+    def judge(self, scores: Sequence[Scores]) -> Judged:
         if len(scores) == len(self.chain):
             logs = pool(scores[-1:], self.powers[-1:])
         else:
@@ -66,17 +47,14 @@ class Agreement:
 
 def fit(table: Table, *, objective: str = "time", max_loss: float = 0.0, top: int = 1) -> Agreement:
     """The cheapest three that are as accurate on the fitting images as the most accurate one, less `max_loss`."""
-    views = Confidence(table, objective, top)
+    views = Confidence(table, objective, top, "agreement")
     needed = views.enough - max_loss * len(table)
     answers = [each.argmax(axis=1) for each in table.scores]
-    best: tuple[float, tuple[int, ...]] = (
-        prefix_costs(table, (views.reference,), objective)[0],
-        (views.reference,),
-    )
+    best: tuple[float, tuple[int, ...]] = (views.costs((views.reference,))[0], (views.reference,))
     for first, second in combinations(views.order, 2):
         agreed = answers[first] == answers[second]
         for third in views.order:
-            costs = prefix_costs(table, (first, second, third), objective)
+            costs = views.costs((first, second, third))
             cost = costs[1] + (costs[2] - costs[1]) * float(1 - agreed.mean())
             if third in (first, second) or cost >= best[0]:
                 continue
@@ -84,12 +62,18 @@ def fit(table: Table, *, objective: str = "time", max_loss: float = 0.0, top: in
             if np.where(agreed, together, views.right[:, third]).sum() >= needed:
                 best = (cost, (first, second, third))
     chain = best[1]
-    return Agreement(chain, _powers(views, chain))
+    return Agreement(chain, _THRESHOLDS[: len(chain) - 1], _powers(views, chain))
 
 
 def _powers(views: Views, chain: tuple[int, ...]) -> tuple[float, ...]:
     last = views.view(chain[-1:], pooled=True).powers
     return (*views.view(chain[:2], pooled=True).powers, *last) if len(chain) > 1 else last
+
+
+def specimen(candidates: int, classes: int) -> Agreement:
+    """One that asks the first two, and a third where they disagree, to see what deciding takes."""
+    chain = tuple(range(min(3, candidates)))
+    return Agreement(chain, _THRESHOLDS[: len(chain) - 1], (1.0,) * len(chain))
 
 
 def load(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Agreement:
@@ -99,4 +83,5 @@ def load(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Agree
     )
     if len(chain) not in (1, 3):
         raise InputError(f"an agreement is of two candidates and a third, found {len(chain)}")
-    return Agreement(chain, numbers(fields.get("powers"), len(chain), "the powers of an agreement"))
+    powers = numbers(fields.get("powers"), len(chain), "the powers of an agreement")
+    return Agreement(chain, _THRESHOLDS[: len(chain) - 1], powers)

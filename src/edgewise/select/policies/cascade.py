@@ -9,6 +9,7 @@ for all stages, and nothing else is fitted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -17,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.errors import InputError
-from ..chain import Judged, checked, checked_powers, decide, replay
+from ..chain import Chain, Judged, checked, checked_powers
 from ..plain import plain
-from ..policy import Decision, Replayed
 from ..pooling import Floats, pool
 from ..search import Views, cheapest, finalists, greedy
 from ..table import Scores, Table
@@ -32,51 +32,36 @@ _CERTAIN = 1e-15
 
 def sureness(logs: Floats, measure: str) -> Floats:
     """In log-odds either way, so that thresholds can be raised and lowered alike."""
-    if logs.shape[1] == 1:
-        return np.zeros(len(logs))
-    first, second = _first_two(logs)
-    if measure == "margin":
-        return first - second
-    share = np.exp(first)
-    odds: Floats = first - np.log(np.maximum(1 - share, _CERTAIN))
-    return odds
+    return _sure(*_first_two(logs), measure)
 
 
 def _first_two(logs: Floats) -> tuple[Floats, Floats]:
-    ends = np.partition(logs, logs.shape[1] - 2, axis=1)[:, -2:]
-    return ends[:, 1], ends[:, 0]
+    """The largest of each row, and the next."""
+    if logs.shape[1] == 1:
+        return logs[:, 0], logs[:, 0]
+    ends = np.partition(logs, logs.shape[1] - 2, axis=1)
+    return ends[:, -1], ends[:, -2]
+
+
+def _sure(first: Floats, second: Floats, measure: str) -> Floats:
+    if measure == "margin":
+        return first - second
+    odds: Floats = first - np.log(np.maximum(1 - np.exp(first), _CERTAIN))
+    return odds
 
 
 @dataclass(frozen=True, slots=True)
-class Cascade:
+class Cascade(Chain):
     """`powers[stage]` has what the answers so far are multiplied with, one for each candidate asked until then."""
 
-    chain: tuple[int, ...]
-    thresholds: tuple[float, ...]
     powers: tuple[tuple[float, ...], ...]
     measure: str
     kind: ClassVar[str] = "cascade"
 
-    @property
-    def uses_features(self) -> bool:
-        return False
-
-    @property
-    def candidates(self) -> Sequence[int]:
-        return self.chain
-
-    def begin(self, features: NDArray[np.float64] | None) -> Decision:
-        return Decision(self.chain[0])
-
-    def after(self, ran: Sequence[int], scores: Sequence[Scores]) -> Decision:
-        return decide(self.chain, self.thresholds, self._judge, scores)
-
-    def replay(self, table: Table, *, top: int = 1) -> Replayed:
-        return replay(self.chain, self.thresholds, self._judge, table, top)
-
-    def _judge(self, scores: Sequence[Scores]) -> Judged:
+    def judge(self, scores: Sequence[Scores]) -> Judged:
         logs = pool(scores, self.powers[len(scores) - 1])
-        return Judged(logs.astype(np.float32), sureness(logs, self.measure), np.exp(logs.max(axis=1)))
+        first, second = _first_two(logs)
+        return Judged(logs.astype(np.float32), _sure(first, second, self.measure), np.exp(first))
 
     def raised(self, by: float) -> Cascade:
         """All thresholds by so much log-odds."""
@@ -116,7 +101,7 @@ def fit(
     """
     if how not in ("search", "greedy", "plain"):
         raise InputError(f"a cascade is found by search, greedy or plain, found {how!r}")
-    views = Confidence(table, objective, top)
+    views = Confidence(table, objective, top, "cascade")
     if how == "greedy":
         chosen = greedy(views, max_loss=max_loss, stages=stages)
     elif how == "plain":
@@ -125,6 +110,13 @@ def fit(
         finals = finalists(views, max_loss=max_loss, stages=stages)
         chosen = cheapest(views, finals, max_loss=max_loss, careful=careful)
     return Cascade(chosen.chain, chosen.thresholds, chosen.powers, chosen.measure)
+
+
+def specimen(candidates: int, classes: int) -> Cascade:
+    """One that asks all of three, to see what deciding takes."""
+    chain = tuple(range(min(3, candidates)))
+    powers = tuple((1 / (stage + 1),) * (stage + 1) for stage in range(len(chain)))
+    return Cascade(chain, (math.inf,) * (len(chain) - 1), powers, MEASURES[0])
 
 
 def load(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Cascade:

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from ...core.errors import InputError
 from .. import logistic
-from ..chain import Judged, checked, checked_powers, decide, prefix_costs, replay
+from ..chain import Chain, Judged, checked, checked_powers
 from ..folds import folds, outside
 from ..hints import columns, hints, histories
 from ..logistic import Logistic
-from ..policy import Decision, Replayed
 from ..pooling import Floats, pool
 from ..search import Chosen, Views, finalists, finite, settled
 from ..table import Scores, Table
 from ..thresholds import Staged
+from . import cascade
 from .cascade import Confidence
 
 # Chains of the cascade's search that regressions are fitted for, and parts for predictions of unseen images.
@@ -54,34 +54,15 @@ def worth(gain: Logistic, harm: Logistic, rows: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Deferral:
+class Deferral(Chain):
     """`powers` as in a cascade; `learned` has one for each stage but the last."""
 
-    chain: tuple[int, ...]
-    thresholds: tuple[float, ...]
     powers: tuple[tuple[float, ...], ...]
     learned: tuple[Learned, ...]
     classes: int
     kind: ClassVar[str] = "deferral"
 
-    @property
-    def uses_features(self) -> bool:
-        return False
-
-    @property
-    def candidates(self) -> Sequence[int]:
-        return self.chain
-
-    def begin(self, features: NDArray[np.float64] | None) -> Decision:
-        return Decision(self.chain[0])
-
-    def after(self, ran: Sequence[int], scores: Sequence[Scores]) -> Decision:
-        return decide(self.chain, self.thresholds, self._judge, scores)
-
-    def replay(self, table: Table, *, top: int = 1) -> Replayed:
-        return replay(self.chain, self.thresholds, self._judge, table, top)
-
-    def _judge(self, scores: Sequence[Scores]) -> Judged:
+    def judge(self, scores: Sequence[Scores]) -> Judged:
         stage = len(scores) - 1
         if stage == len(self.chain) - 1:
             logs = pool(scores, self.powers[stage])
@@ -123,7 +104,7 @@ def fit(
 ) -> Deferral:
     """Options as a cascade's. Chains are taken from the search for cascades, and regressions fitted for the best. There
     is less need to be careful: thresholds are chosen on predictions of unseen images."""
-    views = Confidence(table, objective, top)
+    views = Confidence(table, objective, top, "deferral")
     reference = views.right[:, views.reference]
     tried = finalists(views, max_loss=max_loss, stages=stages)
     chains = list(dict.fromkeys(each.chain for each in tried if each.pooled and len(each.chain) > 1))[:_CHAINS]
@@ -131,11 +112,11 @@ def fit(
     for chain in chains:
         learned, sure = _learn(views, chain)
         parts = [views.view(chain[: stage + 1], pooled=True) for stage in range(len(chain))]
-        staged = Staged(sure, tuple(part.right for part in parts), prefix_costs(table, chain, objective))
+        staged = Staged(sure, tuple(part.right for part in parts), views.costs(chain))
         found = settled(staged, reference, max_loss, careful)
         if found is not None and (best is None or found.cost < best[0].cost):
             best = finite(staged, chain, found, [part.powers for part in parts], "learned"), learned
-    if best is None or best[0].cost >= prefix_costs(table, (views.reference,), objective)[0]:
+    if best is None or best[0].cost >= views.costs((views.reference,))[0]:
         powers = views.view((views.reference,), pooled=True).powers
         return Deferral((views.reference,), (), (powers,), (), table.classes)
     chosen, learned = best
@@ -165,6 +146,16 @@ def _learn(views: Views, chain: tuple[int, ...]) -> tuple[tuple[Learned, ...], t
             unseen[part] = worth(gains, harms, rows[part])
         sure.append(unseen)
     return tuple(learned), tuple(sure)
+
+
+def specimen(candidates: int, classes: int) -> Deferral:
+    """One that asks all of three, to see what deciding takes."""
+    alike = cascade.specimen(candidates, classes)
+    learned = []
+    for stage in range(len(alike.chain) - 1):
+        nothing = Logistic(np.zeros(columns(stage + 1, classes)), 0.0)
+        learned.append(Learned(np.zeros(classes), nothing, nothing, nothing))
+    return Deferral(alike.chain, alike.thresholds, alike.powers, tuple(learned), classes)
 
 
 def load(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Deferral:

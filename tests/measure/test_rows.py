@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from edgewise.select.rows import rows
+from edgewise.measure.rows import rows
 
 LOGITS = arrays.arrays(np.float32, (3, 5), elements=st.floats(-50, 50, width=32))
 
