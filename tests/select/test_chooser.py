@@ -174,22 +174,28 @@ def test_what_was_answered_is_not_asked_again(fitted: Path, monkeypatch: pytest.
 
 def test_candidates_are_looked_at_in_one_process(fitted: Path) -> None:
     from edgewise.core.types import Scenario
+    from edgewise.report.sentences import sentence
+    from edgewise.select.table import Table
     from edgewise.study.company import company
     from edgewise.study.contenders import contenders
     from edgewise.study.images import Question
     from edgewise.study.prices import some
     from edgewise.study.request import request
+    from edgewise.study.select import Gathered
 
     wanted = request(MODELS, ("ort:cpu@1",), (), [Scenario()], Limits())
     asked, _ = contenders(wanted, MODELS, Question(DATA))
     shown = some(asked[0].exam, asked[0].exam.indices, 20)
     found = company(asked, 10, (False, False), shown, for_s=0.2)
-    assert found is not None
     assert [len(row) for row in found.after_ns] == [2, 2] and len(found.since_ns) == 2
     assert found.after_ns[0][0] == found.after_ns[1][1] == 0
     assert set(found.deciding_ns) == {"agreement", "cascade", "deferral"} and min(found.deciding_ns.values()) > 0
     assert found.cold >= 1
-    assert company(asked, 7, (False, False), shown, for_s=0.2) is None, "they do not have seven classes"
+    with pytest.raises(InputError, match="tells 10 classes apart, and the plan 7"):
+        company(asked, 7, (False, False), shown, for_s=0.2)
+    apart = Gathered(Table((), np.zeros(0, np.int64), ()), tuple(asked), (False, False), (), (), (), "no memory left")
+    (told,) = apart.findings
+    assert "could not be tried in one process: no memory left" in sentence(told)
 
 
 def test_a_chooser_takes_files_and_arrays_and_nothing_else(fitted: Path, images: list[Path]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ..core.choice import Company
 from ..core.chooser import Loadable, Ready
-from ..core.errors import EdgewiseError
 from ..core.records import from_json, to_json
 from ..measure import isolate
 from ..measure.pictures import Pictures
@@ -25,9 +24,8 @@ def company(
     pictures: Pictures,
     *,
     for_s: float = FOR_S,
-) -> Company | None:
-    """In a process of its own. None where they cannot all be in one: a chooser between some of them may still work, and
-    is then taken for as quick as its candidates are."""
+) -> Company:
+    """In a process of its own, where all of them can be in one."""
     members = tuple(
         Loadable(each.name, each.cell.model, each.target, each.exam.preprocess, known)
         for each, known in zip(contenders, probabilities, strict=True)
@@ -35,16 +33,13 @@ def company(
     ready = Ready(members, classes, (), "single", {"candidate": 0})
     cells = [each.cell for each in contenders]
     limit = cells[0].memory_bytes
-    try:
-        found = isolate.call(
-            "edgewise.select.company:together",
-            timeout_s=_LOADING_S,
-            memory_bytes=None if limit is None else limit * len(cells),
-            ready=to_json(ready),
-            pictures=to_json(pictures),
-            cores=list(cells[0].cores or shared_cores(cells, 0)),
-            for_s=for_s,
-        )
-    except EdgewiseError:
-        return None
+    found = isolate.call(
+        "edgewise.select.company:together",
+        timeout_s=_LOADING_S,
+        memory_bytes=None if limit is None else limit * len(cells),
+        ready=to_json(ready),
+        pictures=to_json(pictures),
+        cores=list(cells[0].cores or shared_cores(cells, 0)),
+        for_s=for_s,
+    )
     return from_json(Company, found)

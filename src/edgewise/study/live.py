@@ -86,11 +86,6 @@ def live(
     return _compared(opened, found, policy, went, asked_of, places[:held])
 
 
-def _looking_ns(policy: Policy, found: Gathered) -> float:
-    """What the features take that this policy looks at, as replaying has it."""
-    return looking_ns(policy, found.table)
-
-
 def _compared(
     opened: Opened,
     found: Gathered,
@@ -109,7 +104,7 @@ def _compared(
     seen = found.table.rows([places[number % len(places)] for number in range(len(answers))])
     replayed = policy.replay(seen)
     alike = (asked == replayed.ran).all(axis=1)
-    extra = deciding_ns(policy, seen) + (_looking_ns(policy, found) if policy.uses_features else 0.0)
+    extra = deciding_ns(policy, seen) + looking_ns(policy, found.table)
     now = list(found.table.candidates)
     for place, side in sides.items():
         # Means on both sides: whatever disturbs the machine does so in proportion to the time it finds something to.

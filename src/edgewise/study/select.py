@@ -17,7 +17,7 @@ from ..analyze.chosen import skipped
 from ..core import registry
 from ..core.choice import Candidate, Guarantee, Selection
 from ..core.chooser import OBJECTIVES, Outcome
-from ..core.errors import InputError, StoreError, rebuild
+from ..core.errors import EdgewiseError, InputError, StoreError, rebuild
 from ..core.preprocess import parse_preprocess
 from ..core.records import to_json
 from ..core.types import Failure, Finding
@@ -78,7 +78,8 @@ class Skipped:
 @dataclass(frozen=True, slots=True)
 class Gathered:
     """`table` is of `contenders`, in their order, on the images of `indices`; `probabilities` says whose outputs are
-    that already."""
+    that already. `apart`: why they were not tried in one process, where they were not. A chooser between some of them
+    may work all the same, and is taken for as quick as they are by themselves."""
 
     table: Table
     contenders: tuple[Contender, ...]
@@ -86,6 +87,7 @@ class Gathered:
     indices: tuple[int, ...]
     skipped: tuple[Skipped, ...]
     failures: tuple[Failure, ...]
+    apart: str = ""
 
     @property
     def exam(self) -> Exam:
@@ -94,7 +96,10 @@ class Gathered:
     @property
     def findings(self) -> list[Finding]:
         reason = self.skipped[0].reason if self.skipped else ""
-        return skipped(self.exam.label, [each.image for each in self.skipped], reason, len(self.exam.indices))
+        found = skipped(self.exam.label, [each.image for each in self.skipped], reason, len(self.exam.indices))
+        if self.apart:
+            found.append(Finding("priced_apart", "caution", self.exam.label, (("reason", self.apart),)))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +187,14 @@ def gathered(
     table = Table(candidates, labels, tuple(logs for logs, _ in drawn))
     left = tuple(each.contender for each, _ in priced)
     known = tuple(each for _, each in drawn)
-    table = replace(table, company=company(left, table.classes, known, pictures))
+    apart = ""
+    try:
+        table = replace(table, company=company(left, table.classes, known, pictures))
+    except EdgewiseError as error:
+        apart = error.message
     if features:
         table = _with_features(table, exam, indices)
-    return Gathered(table, left, known, indices, left_out, tuple(failed))
+    return Gathered(table, left, known, indices, left_out, tuple(failed), apart)
 
 
 def _logarithms(scored: Scored, kept: Sequence[int]) -> tuple[Scores, bool]:

@@ -81,6 +81,12 @@ SENTENCES: Sentences = {
         "on images it was not fitted on: edgewise select evaluate PLAN",
     ),
     "images_skipped": (_skipped, None),
+    "priced_apart": (
+        lambda v: (
+            f"candidates could not be tried in one process: {v['reason']}; what they cost each other is not counted"
+        ),
+        None,
+    ),
     "method_cheapest": (_cheapest, None),
     "method_none": (
         lambda v: (
