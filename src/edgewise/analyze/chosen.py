@@ -110,3 +110,8 @@ def lived(live: Live) -> Finding:
     if abs(live.ratio - 1) <= AGREES:
         return Finding("live_agrees", "note", "live", values)
     return Finding("live_differs", "caution", "live", values)
+
+
+def apart(label: str, reason: str) -> list[Finding]:
+    """Candidates on `label` that were not tried in one process, and why; no reason: they were."""
+    return [Finding("priced_apart", "caution", label, (("reason", reason),))] if reason else []

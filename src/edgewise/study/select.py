@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..analyze.chosen import skipped
+from ..analyze.chosen import apart, skipped
 from ..core import registry
 from ..core.choice import Candidate, Guarantee, Selection
 from ..core.chooser import OBJECTIVES, Outcome
@@ -96,10 +96,8 @@ class Gathered:
     @property
     def findings(self) -> list[Finding]:
         reason = self.skipped[0].reason if self.skipped else ""
-        found = skipped(self.exam.label, [each.image for each in self.skipped], reason, len(self.exam.indices))
-        if self.apart:
-            found.append(Finding("priced_apart", "caution", self.exam.label, (("reason", self.apart),)))
-        return found
+        label, names = self.exam.label, [each.image for each in self.skipped]
+        return [*skipped(label, names, reason, len(self.exam.indices)), *apart(label, self.apart)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +185,14 @@ def gathered(
     table = Table(candidates, labels, tuple(logs for logs, _ in drawn))
     left = tuple(each.contender for each, _ in priced)
     known = tuple(each for _, each in drawn)
-    apart = ""
+    alone = ""
     try:
         table = replace(table, company=company(left, table.classes, known, pictures))
     except EdgewiseError as error:
-        apart = error.message
+        alone = error.message
     if features:
         table = _with_features(table, exam, indices)
-    return Gathered(table, left, known, indices, left_out, tuple(failed), apart)
+    return Gathered(table, left, known, indices, left_out, tuple(failed), alone)
 
 
 def _logarithms(scored: Scored, kept: Sequence[int]) -> tuple[Scores, bool]:
