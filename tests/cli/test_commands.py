@@ -66,6 +66,7 @@ def test_bench_as_json_has_the_raw_samples(stored: tuple[Path, dict[str, Any]]) 
     assert [row[3] for row in said["section"]["rows"]] == [FAST, SLOW]
 
 
+@pytest.mark.alone
 def test_bench_draws_a_table(tiny_onnx: Path, tmp_path: Path) -> None:
     out = _bench(tiny_onnx, tmp_path / "lab.db")
     lines = [line for line in out.splitlines() if "null:cpu" in line]
