@@ -115,12 +115,26 @@ def test_recipe_round_trip(recipe: Recipe) -> None:
         "ort:cpu{ep=xnnpack}",
         "ort:int8",
         "deal(ort:cpu@1#0, openvino:cpu@1#1)",
+        "deal(ort:cpu@1#0, ort:cpu@1#1)",
+        "deal(torch:cuda.0:fp16, 14*ort:cpu:int8@1#1)",
+        "deal(3*ort:cpu@2#0+1, 4*ort:cpu@1#6)",
+        "deal(ort, ort, ort)",
         "split(ort=0.6, openvino=0.4)",
         "stages(ort, openvino, cut=@3f2a91)",
     ],
 )
 def test_documented_forms(written: str) -> None:
     assert str(text.parse_placement(written)) == written
+
+
+def test_several_alike_stand_on_cores_one_after_the_other() -> None:
+    few = text.parse_placement("deal(openvino:cpu@1#0, 2*ort:cpu@2#1+2, 2 * ort)")
+    assert [str(each) for each in few.targets] == ["openvino:cpu@1#0", "ort:cpu@2#1+2", "ort:cpu@2#3+4", "ort", "ort"]
+    shares = text.parse_placement("split(4*ort:cpu@1#0=0.25)")
+    assert [part.share for part in shares.parts] == [0.25] * 4
+    assert str(shares) == "split(4*ort:cpu@1#0=0.25)"
+    with pytest.raises(InputError):
+        text.parse_placement("deal(0*ort:cpu@1#0)")
 
 
 def test_documented_recipe() -> None:

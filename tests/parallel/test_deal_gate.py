@@ -109,3 +109,19 @@ def test_one_that_adds_too_little_rests_until_it_is_needed(
 def test_what_is_said_of_it_must_be_known(deal: Callable[[str, str], Deal]) -> None:
     with pytest.raises(InputError, match="there is no gate=maybe; choose from off, on"):
         deal(FAST.replace("gate=on", "gate=maybe"), SLOW)
+
+
+def test_one_for_whom_memory_would_fill_up_with_waiting_frames_rests(
+    deal: Callable[..., Deal], model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred frames while the slow one is at one, and room for ten."""
+    blank = feeds.feeds(model, feeds.shapes(model), 0)
+    frame_bytes = sum(array.nbytes for array in blank.values())
+    monkeypatch.setattr("edgewise.parallel.deal.stream._MOST_BYTES", 10 * frame_bytes)
+    slow = "null:cpu@1{latency=300ms,over=ort,wait=sleep}"
+    stream = deal("null:cpu@1{latency=3ms,over=ort,wait=sleep,gate=on}", slow, slow)
+    assert set(stream.resting) == {1, 2}
+    assert len(stream.inputs) <= 10
+    (note,) = (note for note in stream.ran().notes if RESTS in note)
+    assert "(and 1 more)" in note and "frames there is room for" in note
+    assert set(workers(stream, model)) == {0}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.parallel.deal.dealer import Dealer, Hand, burst_ns, chunks, enough
+from edgewise.parallel.deal.dealer import Dealer, Hand, burst_ns, chunks, enough, hands_for, too_slow
 
 MS = 1_000_000
 
@@ -157,3 +157,14 @@ def test_the_bound_of_a_burst_is_what_greedy_dealing_of_equal_frames_takes(
         ends[who] += hands[who][1]
     used = max(end for end, (free, _) in zip(ends, hands, strict=True) if end > free)
     assert burst_ns(frames, hands) == pytest.approx(used, rel=1e-6)
+
+
+@given(st.lists(st.floats(1e5, 1e10), min_size=1, max_size=8), st.integers(1, 5000))
+def test_whoever_would_need_a_larger_window_rests_and_somebody_works(frame_ns: list[float], most: int) -> None:
+    hands = hands_for(frame_ns)
+    resting = too_slow(hands, most)
+    working = [hand for who, hand in enumerate(hands) if who not in resting]
+    assert working
+    assert len(working) == 1 or enough(working, depth=2) <= most
+    slowest = max(hand.service_ns for hand in working)
+    assert all(hands[who].service_ns >= slowest for who in resting)

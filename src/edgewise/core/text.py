@@ -1,7 +1,7 @@
 """Text forms: `parse_x(str(x)) == x`.
 
 target     engine[:device][:precision][@threads][#core+core]["{"key=value,..."}"]
-placement  target | kind(target[=share], ..., [cut=@digest])
+placement  target | kind([n*]target[=share], ..., [cut=@digest])      n of them, each on the cores after the last one's
 recipe     step[(key=value, ...)] | ...
 scenario   kind[(field=value, ...)]            only what differs from the default is written
 contention n*kind[#core+core]
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from .errors import InputError
 from .types import (
@@ -39,6 +39,8 @@ _TARGET = re.compile(
 )
 _TARGET_FORM = "engine:device:precision@threads#core+core{option=value}, such as ort:cpu:fp32@2"
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+# Parts alike on successive cores are written as one from so many on, and no more at once than can be read.
+_FOLDED, _MOST = 3, 999
 
 
 def split_outside(text: str, separator: str) -> Iterator[str]:
@@ -148,20 +150,33 @@ def parse_placement(text: str) -> Placement:
             if not re.fullmatch(r"[0-9a-f]{6,64}", cut):
                 raise InputError(f"{piece!r} does not name a cut; expected cut=@ and a hexadecimal digest")
             continue
-        *rest, last = split_outside(piece, "=")
-        if rest:
-            parts.append(Part(parse_target("=".join(rest)), _parse_number(last, f"the share of {piece!r}")))
-        else:
-            parts.append(Part(parse_target(piece)))
+        count = re.match(r"([0-9]{1,3})\s*\*\s*", piece)
+        *rest, last = split_outside(piece[count.end() :] if count else piece, "=")
+        share = _parse_number(last, f"the share of {piece!r}") if rest else None
+        part = Part(parse_target("=".join(rest) if rest else last), share)
+        parts += [_beside(part, place) for place in range(int(count[1]) if count else 1)]
     return Placement(kind, tuple(parts), cut)
+
+
+def _beside(part: Part, place: int) -> Part:
+    """The part that comes `place` after this one: the same on as many cores, which follow its own."""
+    cores = part.target.cores
+    return replace(part, target=replace(part.target, cores=tuple(core + place * len(cores) for core in cores)))
 
 
 def placement_text(placement: Placement) -> str:
     if placement.kind == "single":
         return str(placement.parts[0].target)
-    pieces = [
-        str(part.target) if part.share is None else f"{part.target}={_number(part.share)}" for part in placement.parts
-    ]
+    pieces, left = list[str](), placement.parts
+    while left:
+        first, count = left[0], 1
+        while first.target.cores and count < min(len(left), _MOST) and left[count] == _beside(first, count):
+            count += 1
+        # Two are as easily read one by one.
+        count = count if count >= _FOLDED else 1
+        share = "" if first.share is None else f"={_number(first.share)}"
+        pieces.append(f"{count}*{first.target}{share}" if count > 1 else f"{first.target}{share}")
+        left = left[count:]
     if placement.cut:
         pieces.append(f"cut=@{placement.cut}")
     return f"{placement.kind}({', '.join(pieces)})"

@@ -206,6 +206,15 @@ def enough(hands: Sequence[Hand], depth: int = 6) -> int:
     return sum(hand.chunk * (math.ceil(depth * slowest / hand.service_ns) + 1) for hand in hands)
 
 
+def too_slow(hands: Sequence[Hand], most: int) -> list[int]:
+    """Whoever would have the others wait in a window of `most` frames: they finish more than that while it works off
+    the two chunks it holds. The slowest go first, and one stays."""
+    left = sorted(range(len(hands)), key=lambda who: hands[who].service_ns)
+    while len(left) > 1 and enough([hands[who] for who in left], depth=2) > most:
+        left.pop()
+    return [who for who in range(len(hands)) if who not in left]
+
+
 def hands_for(frame_ns: Sequence[float]) -> list[Hand]:
     """Hands that take so long for a frame: each with chunks worth handing over, and as many of them as it takes not to
     run out while others are dealt to; two at least, so that it never waits to be told."""

@@ -12,15 +12,16 @@ from itertools import repeat
 from typing import Literal, get_args
 
 import numpy as np
+import psutil
 
 from ...core.errors import EdgewiseError, EngineFailure, Unsupported
 from ...core.protocols import Array, Feeds, Outputs
-from ...core.types import Model, Placement, Ran
+from ...core.types import Model, Placement, Ran, Target
 from ..memory import Slots, create, fill
 from ..options import said
 from ..process import PartProcess, Worker
 from . import gate
-from .dealer import MOST_SLOTS, Dealer, Hand, Line, hands_for
+from .dealer import MOST_SLOTS, Dealer, Hand, Line, enough, hands_for, too_slow
 from .thread import PartThread, alike
 
 _TIMEOUT_S = 120.0
@@ -28,6 +29,8 @@ _TIMEOUT_S = 120.0
 # the stream is no quicker with rests.
 Workers = Literal["processes", "threads"]
 Gate = Literal["off", "on"]
+# What frames that wait may take of memory, in all and of what is free.
+_MOST_BYTES, _MOST_OF_FREE = 2 << 30, 0.25
 # What a turn of the gate takes: frames of the slowest, within limits of seconds.
 _TURN_FRAMES, _SHORTEST_S, _LONGEST_S = 6, 0.25, 1.5
 
@@ -58,8 +61,8 @@ class Deal:
         self._fds = [create(), create()]
         self.parts: list[PartProcess | PartThread] = []
         self.lost: list[EdgewiseError] = []
-        # Whom the stream is no quicker with, and how many times as fast it is with them.
-        self.resting: dict[int, float] = {}
+        # Who gets no frames, and why.
+        self.resting: dict[int, str] = {}
         self._timeout_s = timeout_s
         try:
             begin: type[PartProcess] | type[PartThread] = PartThread if self._threads else PartProcess
@@ -69,14 +72,13 @@ class Deal:
                 part.opened(timeout_s)
             self._check()
             self._alive = [True] * len(self.parts)
-            window = min(MOST_SLOTS, Dealer(self.hands()).window)
+            window = self._window()
             self.inputs = Slots(self._fds[0], self.parts[0].inputs, window, grow=True)
             self.outputs = Slots(self._fds[1], self.parts[0].outputs, window, grow=True)
             for part in self.parts:
                 part.attach(part.inputs, part.outputs, window, timeout_s)
             if gated == "on":
-                frame_ns = [part.frame_ns for part in self.parts]
-                self.resting = gate.resting(gate.groups(targets, frame_ns), self._rate)
+                self._ask_the_gate(targets)
         except BaseException:
             self.close()
             raise
@@ -85,9 +87,31 @@ class Deal:
         """As a stream begins with them."""
         return hands_for([part.frame_ns for part in self.parts])
 
+    def _window(self) -> int:
+        """How many frames there is room for: what the stream needs, within what memory allows. Those rest that need
+        more than that."""
+        first, hands = self.parts[0], self.hands()
+        frame_bytes = sum(form.size for form in (*first.inputs, *first.outputs))
+        room_bytes = min(_MOST_BYTES, int(_MOST_OF_FREE * psutil.virtual_memory().available))
+        most = max(2, min(MOST_SLOTS, room_bytes // max(1, frame_bytes)))
+        why = f"while it works the others finish more than the {most:,} frames there is room for"
+        self.resting = dict.fromkeys(too_slow(hands, most), why)
+        return min(most, enough([hand for who, hand in enumerate(hands) if who not in self.resting]))
+
+    def _ask_the_gate(self, targets: Sequence[Target]) -> None:
+        """Whom the stream is no quicker with rests, too."""
+        working = [who for who in range(len(targets)) if who not in self.resting]
+        if len(working) == 1:
+            return
+        groups = gate.groups([targets[who] for who in working], [self.parts[who].frame_ns for who in working])
+        slow = frozenset(self.resting)
+        found = gate.resting(groups, lambda idle: self._rate(slow.union(working[place] for place in idle)))
+        for place, gained in found.items():
+            self.resting[working[place]] = f"with it and its like the stream is {gained:.2f} times as fast"
+
     def _rate(self, resting: frozenset[int]) -> float:
         """Frames per second of a stream of nothing while these rest."""
-        slowest_s = max(hand.service_ns for hand in self.hands()) / 1e9
+        slowest_s = max(hand.service_ns for who, hand in enumerate(self.hands()) if who not in resting) / 1e9
         seconds = min(_LONGEST_S, max(_SHORTEST_S, _TURN_FRAMES * slowest_s))
         blank = {form.name: np.zeros(form.shape, form.dtype) for form in self.parts[0].inputs}
         stream = _Stream(self, repeat(blank), resting)
@@ -145,10 +169,11 @@ class Deal:
     def ran(self) -> Ran:
         """Of all parts together that work."""
         working = [part for who, part in enumerate(self.parts) if who not in self.resting]
-        rests = [
-            f"{self.parts[who].target} rests: with it and its like the stream is {gained:.2f} times as fast"
-            for who, gained in self.resting.items()
-        ]
+        rests = []
+        for why in dict.fromkeys(self.resting.values()):
+            first, *others = (who for who, each in self.resting.items() if each == why)
+            more = f" (and {len(others)} more)" if others else ""
+            rests.append(f"{self.parts[first].target}{more} rests: {why}")
         return Ran(
             tuple(dict.fromkeys(device for part in working for device in part.ran.devices)),
             tuple(dict.fromkeys(pair for part in working for pair in part.ran.precisions)),
