@@ -165,6 +165,6 @@ def test_whoever_would_need_a_larger_window_rests_and_somebody_works(frame_ns: l
     resting = too_slow(hands, most)
     working = [hand for who, hand in enumerate(hands) if who not in resting]
     assert working
-    assert len(working) == 1 or enough(working, depth=2) <= most
+    assert len(working) == 1 or enough(working) <= most
     slowest = max(hand.service_ns for hand in working)
     assert all(hands[who].service_ns >= slowest for who in resting)

@@ -207,10 +207,10 @@ def enough(hands: Sequence[Hand], depth: int = 6) -> int:
 
 
 def too_slow(hands: Sequence[Hand], most: int) -> list[int]:
-    """Whoever would have the others wait in a window of `most` frames: they finish more than that while it works off
-    the two chunks it holds. The slowest go first, and one stays."""
+    """Whoever would have the others wait in a window of `most` frames, and so cost the stream many times what it adds.
+    The slowest go first, and one stays."""
     left = sorted(range(len(hands)), key=lambda who: hands[who].service_ns)
-    while len(left) > 1 and enough([hands[who] for who in left], depth=2) > most:
+    while len(left) > 1 and enough([hands[who] for who in left]) > most:
         left.pop()
     return [who for who in range(len(hands)) if who not in left]
 
