@@ -234,7 +234,8 @@ def main() -> None:
     singles = [row[name][1] for row in rows for name in row if name.startswith(("ort:", "openvino:"))]
     good = (
         worst[1] >= 0.985
-        and (eta is None or eta >= 0.97)
+        and eta is not None
+        and eta >= 0.97
         and min(singles, default=1.0) >= 0.98
         and all(row["delay"] <= 1.5 and row["burst"] <= 1.1 for row in rows if row["case"] != "slowed")
     )
