@@ -139,9 +139,11 @@ def test_a_process_that_dies_of_a_network_is_begun_without_it(crew: Callable[...
     assert not team.lost
 
 
+# Whoever started the tests in the background may have had them ignore interruptions.
 _ALONE = """
-import sys
+import signal, sys
 from edgewise.cli._mix import run_mix
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(run_mix(sys.argv[1], scheduler=None, seconds=60.0, save=sys.argv[2], timeout=30.0, memory=None, json_=False))
 """
 
