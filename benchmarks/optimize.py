@@ -129,9 +129,11 @@ def main() -> None:
                 models[AS_IT_IS] = bench.wanted.models[0]
                 whole_bytes[network] = seen[AS_IT_IS].weight_bytes or 0
                 for recipe, point in seen.items():
-                    two = split(bench, models[recipe]) if recipe in models and not point.reason else None
-                    rows.append(line(network, engine, point, seen[AS_IT_IS], two))
-                    say(rows[-1])
+                    if recipe in models:
+                        rows.append(line(network, engine, point, seen[AS_IT_IS], split(bench, models[recipe])))
+                        say(rows[-1])
+                    else:
+                        say(f"tried: {line(network, engine, point, seen[AS_IT_IS], None)} {point.reason}")
                 for recipe in SINGLE:
                     ratio = seen[recipe].ratio
                     if seen[recipe].reason or ratio is None or ratio[1] >= 1:

@@ -17,6 +17,7 @@ REORDER = ("--recipe", "reorder", "--calibration", "pocket(split=train, count=10
 DATA = ("--data", "pocket(count=250)", "--calibration", "pocket(split=train, count=100)")
 
 
+@pytest.mark.slow
 def test_a_recipe_step_by_step(tmp_path: Path) -> None:
     arguments = ("optimize", "pocket/nano", "--recipe", "prune(ratio=0.2) | quantize", *DATA, *QUICK)
     done = edgewise(*arguments, "--save", "lab.db", "-o", "small.onnx", cwd=tmp_path)
@@ -41,6 +42,7 @@ def test_a_recipe_step_by_step(tmp_path: Path) -> None:
     assert "Optimized models" in titles
 
 
+@pytest.mark.slow
 def test_where_nothing_helps_it_says_so_and_writes_no_other_model(tmp_path: Path) -> None:
     """Only `fuse` is left to try, which does nothing to a network that is fused already."""
     left_out = ("--without", "prune", "--without", "lowrank", "--without", "quantize")

@@ -122,6 +122,7 @@ def test_no_winner_is_no_plan(tiny_onnx: Path, tmp_path: Path, capsys: pytest.Ca
     assert not (tmp_path / "p.json").exists()
 
 
+@pytest.mark.slow
 def test_recipes_join_the_race(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -189,6 +189,7 @@ def load(name: str) -> tuple[Graph, Preprocess]:
     return graph(fixed(model, shapes(model, 1, {}))), model.preprocess
 
 
+@pytest.mark.slow
 def test_better_than_by_weights_alone_on_scenes_not_seen() -> None:
     found, how = load("pocket/medium")
     (name,) = found.inputs

@@ -124,3 +124,11 @@ def test_the_same_finding_of_many_is_said_once_about_the_worst() -> None:
     text = drawn(Section("t", (Column("a"),), (), findings))
     assert text.count("other processes") == 1
     assert "t5 and 2 more" in text and "50 %" in text
+
+
+def test_which_way_wins_is_said_of_each_use_and_load() -> None:
+    """Another way may be best there."""
+    best = {"net, latency": "ort:cpu@2", "net, latency, 1 competing": "ort:cpu@1#1"}
+    findings = tuple(Finding("way_alone", "note", about, (("placement", way),)) for about, way in best.items())
+    text = drawn(Section("t", (Column("a"),), (), findings), 200)
+    assert all(f"{about}: one target is best, {way}" in text for about, way in best.items())

@@ -98,6 +98,7 @@ def test_a_promise_is_watched_when_it_runs(lab: Path, capsys: pytest.CaptureFixt
         assert chooser.guaranteed is False
 
 
+@pytest.mark.slow
 def test_evaluate_looks_into_the_premodel(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = fit(lab, "looked", "--method", "premodel")
     capsys.readouterr()

@@ -129,6 +129,7 @@ def _kept(before: Rounds, after: Rounds) -> bool:
     return all(after[key] == value for key, value in before.items())
 
 
+@pytest.mark.slow
 def test_a_study_killed_again_and_again_is_finished_exactly(bench: Bench) -> None:
     saved: Rounds = {}
     for at in (1, 3, 5, 9, 12):  # in the first cell, at its end, in the second, in the third

@@ -151,6 +151,7 @@ def test_names_come_without_heavy_imports() -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
+@pytest.mark.slow
 def test_the_training_script_runs_from_scenes_to_a_file(tmp_path: Path) -> None:
     """A few steps, without a GPU."""
     pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -21,6 +21,7 @@ _VERDICTS = (
     *("certified", "refuted", "undecided"),
     *("knee", "no_gain", "still_growing", "out_of_memory", "out_of_time", "size_exponent"),
     *("step_brought", "step_brought_nothing"),
+    *("way_wins", "way_alone"),
 )
 _LEVELS = ("problem", "caution", "note")
 _HEADLINES = (
