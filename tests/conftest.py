@@ -12,9 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from edgewise import zoo
 from edgewise.measure import isolate
+
+# What is drawn is looked at, not how long it takes: machines that tests run on stand still for a second now and then.
+settings.register_profile("edgewise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("edgewise")
 
 
 @pytest.fixture(autouse=True)

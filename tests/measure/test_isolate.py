@@ -77,6 +77,23 @@ def test_a_call_and_its_answer() -> None:
     assert "null" in isolate.call(NAMES, package="engines")
 
 
+def test_a_lasting_worker_is_the_same_until_it_dies() -> None:
+    with isolate.Lasting() as call:
+        assert "null" in call(NAMES, package="engines")
+        first = call._worker
+        assert first is not None and call(NAMES, package="engines") and call._worker is first
+        with pytest.raises(EdgewiseError, match="no_such"):
+            call("edgewise.core.registry:no_such")
+        assert call._worker is first
+        first.kill()
+        with pytest.raises(WorkerCrashed):
+            call(NAMES, package="engines")
+        assert "null" in call(NAMES, package="engines")
+        second = call._worker
+        assert second is not None and second is not first
+    assert second.process.poll() is not None
+
+
 def test_a_segfault_names_the_signal_and_the_last_words(model: dict[str, Any]) -> None:
     with Worker() as worker, pytest.raises(WorkerCrashed, match="SIGSEGV during open") as caught:
         _open(worker, model, "crash=load")

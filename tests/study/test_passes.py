@@ -16,6 +16,7 @@ from edgewise.model.graph import Graph, Node, fixed, graph
 from edgewise.model.load import inspect
 from edgewise.optimize.eight import eight
 from edgewise.optimize.prune.widths import narrowed
+from edgewise.study import passes
 from edgewise.study.distill import distill_file
 from edgewise.study.passes import apply_file, timer
 from edgewise.zoo import pocket
@@ -83,6 +84,27 @@ def test_less_work_by_what_it_takes_here(tmp_path: Path, name: str) -> None:
     weights = [sum(array.size for array in graph(each).constants.values()) for each in _both(made.path)]
     assert weights[1] < weights[0]
     assert made.inputs[0].shape[0] == "batch"
+
+
+@pytest.mark.parametrize("name", ["prune", "lowrank"])
+def test_a_network_is_looked_at_once_for_all_costs(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is made is the same as if it had been looked at again."""
+    monkeypatch.setattr(passes, "_SEEN", {})
+    data = samples(tmp_path, 64)
+    made = [
+        Path(apply_file(small(), name, {"cost": cost}, str(tmp_path / f"{cost}.onnx"), True, data).path).read_bytes()
+        for cost in (0.9, 0.7)
+    ]
+    assert len(passes._SEEN) == 1
+    monkeypatch.setattr(passes, "_SEEN", {})
+    again = apply_file(small(), name, {"cost": 0.7}, str(tmp_path / "again.onnx"), True, data)
+    assert Path(again.path).read_bytes() == made[1] != made[0]
+
+
+def test_calling_an_engine_is_no_work_of_a_layer() -> None:
+    """A layer that does next to nothing costs next to nothing, however long it takes to be asked for it."""
+    timed = timer(parse_target("ort:cpu:fp32@1"))
+    assert timed(conv(8, 8, 2)) < 0.2 * timed(conv(64, 64, 32))
 
 
 def _both(path: str) -> list[object]:

@@ -31,6 +31,8 @@ COLUMNS = (
     Column("verdict"),
 )
 _MOST_LAYERS = 40
+# A step that wins back this share of the answers and more brings something, however long the model then takes.
+_REGAINED = 0.001
 
 
 def run(evidence: Evidence) -> Section:
@@ -128,13 +130,15 @@ def _steps(about: str, chosen: Point, points: dict[str, Point]) -> Iterator[Find
             return
         quicker = point.ratio[1] / before.ratio[1]
         smaller = point.weight_bytes / before.weight_bytes if point.weight_bytes and before.weight_bytes else None
+        loss = point.loss - before.loss if point.decided else None
         values = (
             ("step", str(Recipe(steps[count - 1 : count]))),
             ("ratio", quicker),
             ("weights", smaller),
-            ("loss", point.loss - before.loss if point.decided else None),
+            ("loss", loss),
         )
-        if quicker > 1 - SAME and (smaller is None or smaller > 1 - SAME):
+        slow, large = quicker > 1 - SAME, smaller is None or smaller > 1 - SAME
+        if slow and large and (loss is None or loss > -_REGAINED):
             yield Finding("step_brought_nothing", "note", f"{about}, step {count}", values)
         else:
             yield Finding("step_brought", "note", f"{about}, step {count}", values)

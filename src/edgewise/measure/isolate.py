@@ -145,6 +145,45 @@ class Worker:
         self.close()
 
 
+class Lasting:
+    """Calls like `call`, in one worker that stays, so that what a function keeps in mind is there the next time. It
+    stands still in between; after a crash or a time-out there is another."""
+
+    def __init__(self) -> None:
+        self._worker: Worker | None = None
+
+    def __call__(
+        self, function: str, *, timeout_s: float = 120.0, memory_bytes: int | None = None, **arguments: Any
+    ) -> Any:
+        if self._worker is None:
+            self._worker = Worker(memory_bytes=memory_bytes, timeout_s=timeout_s)
+        worker = self._worker
+        worker.go_on()
+        try:
+            return worker.call("call", timeout_s=timeout_s, function=function, keywords=arguments)
+        except (WorkerCrashed, WorkerTimeout):
+            self.close()
+            raise
+        finally:
+            worker.pause()
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None and self._worker is not None:
+            # It may be in the middle of something long.
+            self._worker.kill()
+        self.close()
+
+
 def call(function: str, *, timeout_s: float = 120.0, memory_bytes: int | None = None, **arguments: Any) -> Any:
     """Run `package.module:function` of edgewise in a fresh worker; JSON in, JSON out."""
     with Worker(memory_bytes=memory_bytes, timeout_s=timeout_s) as worker:

@@ -19,7 +19,7 @@ from .fuse import fuse
 from .lowrank import lowrank
 from .lowrank.layer import layers
 from .lowrank.pieces import Choice, alone
-from .observe import Observe, observer, opened
+from .observe import Keep, Observe, afresh, observer, opened
 from .prune import prune, weakest
 from .prune.coupling import coupled
 from .prune.widths import narrowed
@@ -33,9 +33,9 @@ FORM = "numpy.savez(path, INPUT=array[n, ...])"
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What it does with a graph, with what is to be seen in it, and with what its pieces take; and its options: numbers
-    between 0 and 1, None where not given. `exact`: answers stay the same but for rounding. `data`: it looks at the
-    network at work, and at what its pieces take, where it may."""
+    """What it does with a graph, with what is to be seen in it, what its pieces take, and what it may keep of having
+    looked; and its options: numbers between 0 and 1, None where not given. `exact`: answers stay the same but for
+    rounding. `data`: it looks at the network at work, and at what its pieces take, where it may."""
 
     apply: Callable[..., Graph]
     options: Mapping[str, float | None]
@@ -44,7 +44,13 @@ class Pass:
 
 
 def _prune(
-    found: Graph, observe: Observe | None, timed: Timed | None, *, ratio: float | None = None, cost: float | None = None
+    found: Graph,
+    observe: Observe | None,
+    timed: Timed | None,
+    keep: Keep,
+    *,
+    ratio: float | None = None,
+    cost: float | None = None,
 ) -> Graph:
     """By `cost`, what is to be left of it, by what channels are worth at work; by `ratio`, the share of each layer's
     channels that goes, their weights being the smallest."""
@@ -56,7 +62,7 @@ def _prune(
                 "prune(cost=…) looks at what channels are worth, and there are no inputs to see it by",
                 "--data FOLDER, or prune(ratio=0.3)",
             )
-        return prune_with_data(found, observe, 1 - cost, _seconds(found, timed) if timed else None)
+        return prune_with_data(found, observe, 1 - cost, _seconds(found, timed) if timed else None, keep=keep)
     classes = coupled(found)
     share = 0.3 if ratio is None else ratio
     gone = weakest(found, classes, share)
@@ -75,7 +81,9 @@ def _seconds(found: Graph, timed: Timed) -> Callable[[str, int, int], float]:
     return lambda name, taken, made: timed(narrowed(by_itself(found, nodes[name]), taken, made))
 
 
-def _lowrank(found: Graph, observe: Observe | None, timed: Timed | None, *, cost: float | None = None) -> Graph:
+def _lowrank(
+    found: Graph, observe: Observe | None, timed: Timed | None, keep: Keep, *, cost: float | None = None
+) -> Graph:
     known = {layer.node.name: layer for layer in layers(found)}
 
     def seconds(node: Node, choice: Choice | None) -> float:
@@ -84,7 +92,8 @@ def _lowrank(found: Graph, observe: Observe | None, timed: Timed | None, *, cost
             return timed(alone(found, known[node.name], choice))
         return timed(by_itself(found, node))
 
-    return lowrank(found, observe, ratio=0.7 if cost is None else cost, cost=seconds if timed else None, in_turn=False)
+    ratio, costing = 0.7 if cost is None else cost, seconds if timed else None
+    return lowrank(found, observe, ratio=ratio, cost=costing, in_turn=False, keep=keep)
 
 
 def by_itself(found: Graph, node: Node) -> Graph:
@@ -95,10 +104,10 @@ def by_itself(found: Graph, node: Node) -> Graph:
 
 
 PASSES: Mapping[str, Pass] = {
-    "fuse": Pass(lambda found, observe, timed: fuse(found), {}, exact=True),
+    "fuse": Pass(lambda found, observe, timed, keep: fuse(found), {}, exact=True),
     "lowrank": Pass(_lowrank, {"cost": None}, data=True),
     "prune": Pass(_prune, {"ratio": None, "cost": None}, data=True),
-    "reorder": Pass(lambda found, observe, timed: reordered(found), {}, exact=True),
+    "reorder": Pass(lambda found, observe, timed, keep: reordered(found), {}, exact=True),
 }
 
 
@@ -128,6 +137,7 @@ def apply_file(
     batched: bool,
     samples: str | None = None,
     timed: Timed | None = None,
+    keep: Keep = afresh,
 ) -> Model:
     """One pass on a model's file, written to `path`. Its input sizes must be known; the file itself is not touched.
     `batched`: its batch was open, and stays so where what is left takes any. `samples`: an .npz of its inputs."""
@@ -135,7 +145,7 @@ def apply_file(
     if source.precision == "int8":
         raise Unsupported(f"{source.label} is quantized: {name} comes before quantize")
     observe = observer(inputs_of(source, samples)) if samples else None
-    found = PASSES[name].apply(graph(source), observe, timed, **given)
+    found = PASSES[name].apply(graph(source), observe, timed, keep, **given)
     return write(found, source.label, path, batched)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,18 @@ from ..model.graph import Array, Graph
 # Batch by batch, the values of these names in this graph. The samples are the same each time, in the same order.
 Observe = Callable[[Graph, Sequence[str]], Iterator[Mapping[str, Array]]]
 _BATCH = 32
+_T = TypeVar("_T")
+
+
+class Keep(Protocol):
+    """What a pass found by looking, which is the same for all of its options: found now, or kept from before."""
+
+    def __call__(self, look: Callable[[], _T]) -> _T: ...
+
+
+def afresh(look: Callable[[], _T]) -> _T:
+    """Nothing is kept."""
+    return look()
 
 
 def observer(samples: Mapping[str, Array], batch: int = _BATCH, threads: int = 0) -> Observe:

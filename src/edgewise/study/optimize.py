@@ -9,7 +9,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .. import engines
 from ..analyze.accuracy import Outcome, paired
@@ -77,12 +77,16 @@ class Optimized:
 
 
 def optimize(asked: Asked, request: Request, store: Store, tell: Tell, detail: Tell) -> Optimized:
-    return _Optimize(asked, request, store, tell, detail).run()
+    with isolate.Lasting() as call:
+        return _Optimize(asked, request, store, tell, detail, call).run()
 
 
 class _Optimize:
-    def __init__(self, asked: Asked, request: Request, store: Store, tell: Tell, detail: Tell) -> None:
+    def __init__(
+        self, asked: Asked, request: Request, store: Store, tell: Tell, detail: Tell, call: Callable[..., Any]
+    ) -> None:
         self._asked, self._request, self._store, self._tell, self._detail = asked, request, store, tell, detail
+        self._call = call
         self._model = request.models[0]
         self._kept = Kept(store)
         self._until = time.monotonic() + asked.budget_s if asked.budget_s else None
@@ -258,7 +262,8 @@ class _Optimize:
 
     def _model_of(self, recipe: str, whole: str | None = None) -> Model:
         parsed, machine, eight = recipes.parse(recipe), self._request.machine, self._eight(recipe, whole)
-        return recipes.applied(self._model, parsed, machine, self._limits, _silent, self._timing(), eight)
+        target = self._timing()
+        return recipes.applied(self._model, parsed, machine, self._limits, _silent, target, eight, self._call)
 
     def _timing(self) -> Target | None:
         """Where passes time pieces: engines that read them as they are written."""

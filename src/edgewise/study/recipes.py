@@ -74,9 +74,11 @@ def applied(
     tell: Callable[[str], None],
     target: Target | None = None,
     eight: bool | None = None,
+    call: Callable[..., Any] | None = None,
 ) -> Model:
     """What the recipe makes of a model; each step's result is checked, and kept by what it depends on. `target`: where
-    passes time pieces of it; `eight`: in 8 bits, by default where the recipe ends so."""
+    passes time pieces of it; `eight`: in 8 bits, by default where the recipe ends so. `call` runs a pass in a
+    worker, by default in one of its own."""
     if not recipe.steps:
         return model
     tell(f"{recipe} of {model.label}")
@@ -89,7 +91,7 @@ def applied(
         elif step.name == "distill":
             found = _distilled(step, found, model, limits)
         else:
-            found = _passed(step, found, limits, where)
+            found = _passed(step, found, limits, where, call)
     return replace(found, recipe=str(recipe), parent=model.digest, label=f"{model.label} | {recipe}")
 
 
@@ -121,7 +123,7 @@ def _quantize(step: Step, model: Model, machine: Machine, limits: Limits) -> Mod
     return quantized(model, machine, limits, how)
 
 
-def _passed(step: Step, model: Model, limits: Limits, target: Target | None) -> Model:
+def _passed(step: Step, model: Model, limits: Limits, target: Target | None, call: Callable[..., Any] | None) -> Model:
     """What a pass makes of it."""
     given, known = options(step.name, dict(step.options)), PASSES[step.name]
     samples = limits.calibration if known.data else None
@@ -129,7 +131,7 @@ def _passed(step: Step, model: Model, limits: Limits, target: Target | None) -> 
     arguments = {"name": step.name, "given": given, "samples": samples, "target": where}
     made = "edgewise.study.passes:apply_file"
     subject = fixed(model, feeds.shapes(model, 1, limits.shapes))
-    return _made(made, step, model, subject, limits, arguments, known.exact)
+    return _made(made, step, model, subject, limits, arguments, known.exact, call)
 
 
 def _distilled(step: Step, model: Model, teacher: Model, limits: Limits) -> Model:
@@ -152,6 +154,7 @@ def _made(
     limits: Limits,
     arguments: dict[str, Any],
     exact: bool = False,
+    call: Callable[..., Any] | None = None,
 ) -> Model:
     """In a worker, once; checked, and kept by all it depends on."""
     samples = arguments["samples"]
@@ -160,7 +163,7 @@ def _made(
     if path.exists():
         return _of(model, isolate.call("edgewise.model.load:inspect", path=str(home.used(path))))
     home.trim()
-    made = isolate.call(
+    made = (call or isolate.call)(
         function,
         timeout_s=max(limits.timeout_s, _LONGEST_PASS_S),
         memory_bytes=limits.memory_bytes,

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ...core.errors import InputError, Unsupported
 from ...model.graph import Array, Graph, Node
-from ..observe import Observe
+from ..observe import Keep, Observe, afresh
 from .candidates import Cost, candidates
 from .fit import Seen, factors, seen, shift
 from .gram import WIDEST, gather, mixed, wide
@@ -33,18 +33,20 @@ def lowrank(
     use: Collection[str] = FORMS,
     most_error: float = _MOST_ERROR,
     in_turn: bool = True,
+    keep: Keep = afresh,
 ) -> Graph:
     """With layers in pieces such that the share `ratio` of the cost is left; `in_turn` as `factored` has it."""
     _checked(ratio)
     cost = _remembered(cost or by_multiply_adds(graph))
-    chosen = choices(graph, observe, ratio=ratio, cost=cost, use=use, most_error=most_error)
+    found = keep(lambda: tables(graph, observe, cost=cost, use=use, most_error=most_error))
+    chosen = picked(graph, found, ratio=ratio, cost=cost)
     left = kept(graph, chosen, cost)
     if not chosen or left > ratio * (1 + 1e-9):
         count = sum(1 for _ in layers(graph))
-        found = f"{count} layers can be, which leaves {left:.2g} of the cost" if chosen else "no layer would cost less"
-        found = found if count else "no layer has constant weights, one group, and another convolution before it"
+        why = f"{count} layers can be, which leaves {left:.2g} of the cost" if chosen else "no layer would cost less"
+        why = why if count else "no layer has constant weights, one group, and another convolution before it"
         raise Unsupported(
-            f"layers cannot be made thin enough for {ratio:g} of the cost: {found}",
+            f"layers cannot be made thin enough for {ratio:g} of the cost: {why}",
             f"lowrank(ratio={math.ceil(left * 20) / 20:g})" if chosen and left < 0.95 else None,
         )
     return factored(graph, chosen, observe, in_turn=in_turn)

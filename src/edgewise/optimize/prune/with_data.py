@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ...core.errors import Unsupported
 from ...model.graph import Graph
-from ..observe import Observe
+from ..observe import Keep, Observe, afresh
 from . import prune
 from .coupling import Coupled, coupled
 from .effects import answered, effects, limited, scaled
@@ -30,13 +30,20 @@ class Worth:
 
 
 def prune_with_data(
-    graph: Graph, observe: Observe, ratio: float, cost: Cost | None = None, *, block: int = 16, least: int = ROWS
+    graph: Graph,
+    observe: Observe,
+    ratio: float,
+    cost: Cost | None = None,
+    *,
+    block: int = 16,
+    least: int = ROWS,
+    keep: Keep = afresh,
 ) -> Graph:
     """Without at least the share `ratio` of its cost, by default of its multiply-adds; weights fitted to the rest.
 
     What stays of a layer is a whole number of `block`s of channels, one at least.
     """
-    found = worth(graph, observe, block=block, least=least)
+    found = keep(lambda: worth(graph, observe, block=block, least=least))
     gone = picked(graph, found, ratio, cost)
     return repair(graph, prune(graph, gone), gone, observe, least=least)
 

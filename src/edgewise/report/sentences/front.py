@@ -27,7 +27,9 @@ def _brought(v: Values) -> str:
     if v["weights"] is not None:
         text += f", {format.cell(v['weights'], 'ratio')} of the bytes"
     if v["loss"] is not None:
-        text += f", {100 * number(v['loss']):+.2f} points lost"
+        loss = 100 * number(v["loss"])
+        # Rounded, so that no less than nothing is lost.
+        text += f", {-loss:.2f} points won back" if round(loss, 2) < 0 else f", {abs(loss):.2f} points lost"
     return text
 
 
