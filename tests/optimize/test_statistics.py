@@ -14,6 +14,7 @@ from edgewise.model.graph import Graph, Node
 from edgewise.optimize.observe import observer
 from edgewise.optimize.prune.linear import Linear, linear, patches, rewritten, rows
 from edgewise.optimize.prune.statistics import per_sample, places, seen
+from edgewise.optimize.prune.walk import joined
 from edgewise.optimize.sums import Sums
 
 Array = np.ndarray[Any, Any]
@@ -155,3 +156,10 @@ def test_a_bias_is_given_where_there_was_none() -> None:
 def test_other_kinds_are_nothing_here(node: Node) -> None:
     values = {"x": Tensor("x", "float32", (1, 4)), "y": Tensor("y", "float32", (1, 4))}
     assert linear(Graph((node,), {"w": np.ones((4, 4), np.float32)}, values, ("x",), ("y",), 17), node) is None
+
+
+def test_batches_are_joined_in_order_however_many() -> None:
+    parts = [{"x": np.full((size, 2), size, np.float32)} for size in (3, 3, 1)]
+    for count in (0, 3, 7, 9):
+        found = joined(parts, count)["x"]
+        np.testing.assert_array_equal(found, np.concatenate([part["x"] for part in parts]))

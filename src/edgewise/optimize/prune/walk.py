@@ -34,13 +34,30 @@ def fed(graph: Graph, observe: Observe) -> dict[str, Array]:
     nodes = tuple(Node(made, "Identity", (name,), (made,), {}) for name, made in seen.items())
     values = {made: replace(graph.values[name], name=made) for name, made in seen.items()}
     asked = replace(graph, nodes=nodes, values={**graph.values, **values}, outputs=tuple(seen.values()))
-    batches = list(observe(asked, list(seen.values())))
-    whole = {name: np.concatenate([batch[made] for batch in batches]) for name, made in seen.items()}
+    batches = joined(observe(asked, list(seen.values())), 0)
+    whole = {name: batches[made] for name, made in seen.items()}
     sizes = [tensor.shape for tensor in graph.values.values() if tensor.shape]
     sample = max(int(np.prod([size for size in shape[1:] if isinstance(size, int)])) for shape in sizes)
     # Three of the largest: what a layer takes, what goes around it, and what comes out.
     most = max(1, _LARGEST_BYTES // (3 * 4 * sample))
     return {name: array[:most] for name, array in whole.items()}
+
+
+def joined(batches: Iterable[Mapping[str, Array]], count: int) -> dict[str, Array]:
+    """All samples of each value, some `count` of them: put into one array batch by batch, because these are so large
+    that having them twice takes longer than computing them."""
+    found: dict[str, Array] = {}
+    ends: dict[str, int] = {}
+    for batch in batches:
+        for name, array in batch.items():
+            begin = ends.get(name, 0)
+            end = ends[name] = begin + len(array)
+            if name not in found:
+                found[name] = np.empty((max(count, end), *array.shape[1:]), array.dtype)
+            elif end > len(found[name]):
+                found[name] = np.concatenate([found[name][:begin], np.empty((end, *array.shape[1:]), array.dtype)])
+            found[name][begin:end] = array
+    return {name: array[: ends[name]] for name, array in found.items()}
 
 
 class Walk:
@@ -61,8 +78,8 @@ class Walk:
         if wanted:
             taken = {name for node in run for name in node.inputs if name in self._live}
             part = replace(graph, nodes=tuple(run), inputs=tuple(sorted(taken)), outputs=tuple(wanted))
-            batches = list(observer({name: self._live[name] for name in taken})(part, wanted))
-            self._live |= {name: np.concatenate([batch[name] for batch in batches]) for name in wanted}
+            given = {name: self._live[name] for name in taken}
+            self._live |= joined(observer(given)(part, wanted), max(map(len, given.values())))
         found = {name: self._live[name] for name in names}
         self._live = {name: array for name, array in self._live.items() if name in later or name in graph.outputs}
         return found

@@ -15,10 +15,10 @@ def _optimized(v: Values) -> str:
         text += f" and {format.cell(v['weights'], 'ratio')} of the weights' bytes"
     if v["loss"] is not None:
         where = "images nothing was decided on" if v["held"] else "images decisions rest on"
-        text += (
-            f", and loses {100 * number(v['loss']):.2f} points of top-1, at most {100 * number(v['loss_high']):.2f} at "
-            f"95 % ({v['images']} {where})"
-        )
+        loss = 100 * number(v["loss"])
+        most = f"at most {100 * number(v['loss_high']):.2f} at 95 % ({v['images']} {where})"
+        gains = f", and gains {-loss:.2f} points of top-1, losing {most}"
+        text += gains if round(loss, 2) < 0 else f", and loses {abs(loss):.2f} points of top-1, {most}"
     return text
 
 
