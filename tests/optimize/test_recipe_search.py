@@ -90,3 +90,8 @@ def test_goes_on_in_floats_where_eight_bits_are_no_quicker() -> None:
     known = driven(tiny, 0.005, Space())
     assert not any("prune" in recipe and "quantize" in recipe for recipe in known)
     assert "prune" in best(known)[1]
+
+
+def test_a_search_that_is_ended_early_has_seen_something_of_both() -> None:
+    first = list(driven(ordinary, 0.005, Space()))[:5]
+    assert any("prune" in recipe for recipe in first) and any("lowrank" in recipe for recipe in first)

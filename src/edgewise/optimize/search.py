@@ -2,12 +2,13 @@
 going on after an interruption is asking again from the beginning.
 
 Forms of quantization first, since they bring most and take no work away. Then what does, pruning and low rank, each by
-halving between what loses too much and what does not; then both together, in both orders; then the best in finer steps.
+halving between what loses too much and what does not, by turns, so that a search that is ended early has seen something
+of both; then both together, in both orders; then the best in finer steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 
 QUANTIZED = ("quantize", "quantize(calibrate=mse, correct=bias)")
@@ -46,11 +47,12 @@ def search(space: Space) -> Search:
     fused = yield space.first
     head = (space.first,) if fused.ratio is not None else ()
     tail, ratio = yield from _quantized(space, head)
-    least: dict[str, float] = {}
-    for name in space.smaller:
-        found = yield from _halved(lambda cost, name=name: _recipe(*head, _step(name, cost), *tail), ratio)  # type: ignore[misc]
-        if found is not None:
-            least[name] = found
+    least = yield from _by_turns(
+        {
+            name: _halved(lambda cost, name=name: _recipe(*head, _step(name, cost), *tail), ratio)  # type: ignore[misc]
+            for name in space.smaller
+        }
+    )
     best: list[tuple[float, float, Callable[[float], str]]] = []
     for name, cost in least.items():
         best += yield from _again(lambda cost, name=name: _recipe(*head, _step(name, cost), *tail), cost)  # type: ignore[misc]
@@ -88,6 +90,21 @@ def _quantized(space: Space, head: tuple[str, ...]) -> Generator[str, Tried, tup
     quickest = min(found)[0]
     # Of those alike the last, which does most for the answers.
     return next(((form,), ratio) for ratio, form in reversed(found) if ratio * _WORTH <= quickest)
+
+
+def _by_turns(all_: Mapping[str, Generator[str, Tried, float | None]]) -> Generator[str, Tried, dict[str, float]]:
+    """What each of them ends with, in their order; without those that end with nothing."""
+    asked = {name: next(each) for name, each in all_.items()}
+    ended: dict[str, float | None] = {}
+    while asked:
+        for name, recipe in list(asked.items()):
+            tried = yield recipe
+            try:
+                asked[name] = all_[name].send(tried)
+            except StopIteration as end:
+                ended[name] = end.value
+                del asked[name]
+    return {name: cost for name in all_ if (cost := ended[name]) is not None}
 
 
 def _halved(make: Callable[[float], str], before: float) -> Generator[str, Tried, float | None]:
