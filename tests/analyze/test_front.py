@@ -83,7 +83,7 @@ def test_a_step_that_only_wins_answers_back_brings_something() -> None:
     learned = point("prune(cost=0.7) | distill", 0.72, 2, 70)
     front = planted(AS_IS, point("prune(cost=0.7)", 0.72, 20, 70), learned, chosen=learned.recipe)
     (told,) = [text for text in map(sentence, analysis.run(Evidence(fronts=(front,))).findings) if "distill: " in text]
-    assert told == "distill: 1.00× of the time before it, 1.00× of the bytes, 1.80 points won back"
+    assert told == "distill: 1.00× of the time before it, 1.00× of the bytes, 0.90 points gained"
 
 
 def test_says_that_nothing_was_found_and_why_a_recipe_is_missing() -> None:

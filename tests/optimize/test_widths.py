@@ -60,7 +60,7 @@ def test_a_step_that_saves_no_time_is_taken_only_with_the_next() -> None:
 def test_more_than_can_go_is_refused() -> None:
     with pytest.raises(Unsupported, match=r"can be taken away here, not 90%") as refused:
         chosen(TWO, {"a": {0: 0.0, 8: 1.0}, "b": {0: 0.0}}, work, 0.9)
-    assert "prune(ratio=" in (refused.value.hint or "")
+    assert "prune(cost=" in (refused.value.hint or "")
 
 
 def load(name: str) -> Graph:

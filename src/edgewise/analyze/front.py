@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from ..core.chart import Axis, Chart, Series
@@ -31,8 +32,10 @@ COLUMNS = (
     Column("verdict"),
 )
 _MOST_LAYERS = 40
-# A step that wins back this share of the answers and more brings something, however long the model then takes.
-_REGAINED = 0.001
+# Standard errors to either side of a 95 % interval.
+_NORMAL = 1.96
+# A step that gains this share of the answers, and more than a standard error, brings something, however long it takes.
+_GAINED = 0.001
 
 
 def run(evidence: Evidence) -> Section:
@@ -138,11 +141,17 @@ def _steps(about: str, chosen: Point, points: dict[str, Point]) -> Iterator[Find
             ("loss", loss),
         )
         slow, large = quicker > 1 - SAME, smaller is None or smaller > 1 - SAME
-        if slow and large and (loss is None or loss > -_REGAINED):
+        if slow and large and (loss is None or -loss < max(_GAINED, _error(point, before))):
             yield Finding("step_brought_nothing", "note", f"{about}, step {count}", values)
         else:
             yield Finding("step_brought", "note", f"{about}, step {count}", values)
         before = point
+
+
+def _error(one: Point, other: Point) -> float:
+    """The standard error of the difference of what they lose, as if they erred on different images."""
+    both = [point.reported or point.decided for point in (one, other)]
+    return math.hypot(*((each.interval[1] - each.interval[0]) / 2 / _NORMAL for each in both if each))
 
 
 def _charts(front: Front) -> Iterator[Chart]:

@@ -11,7 +11,7 @@ import tempfile
 from types import TracebackType
 from typing import Any, Self
 
-from ..core.errors import WorkerCrashed, WorkerTimeout, rebuild
+from ..core.errors import EngineFailure, WorkerCrashed, WorkerTimeout, rebuild
 from .channel import Channel, Closed
 
 _TAIL_BYTES = 4000
@@ -147,7 +147,7 @@ class Worker:
 
 class Lasting:
     """Calls like `call`, in one worker that stays, so that what a function keeps in mind is there the next time. It
-    stands still in between; after a crash or a time-out there is another."""
+    stands still in between; after a failure there is another."""
 
     def __init__(self) -> None:
         self._worker: Worker | None = None
@@ -155,22 +155,26 @@ class Lasting:
     def __call__(
         self, function: str, *, timeout_s: float = 120.0, memory_bytes: int | None = None, **arguments: Any
     ) -> Any:
+        if self._worker is not None and self._worker.process.poll() is not None:
+            # It died while it stood still, of something that this call has no part in.
+            self.close()
         if self._worker is None:
             self._worker = Worker(memory_bytes=memory_bytes, timeout_s=timeout_s)
         worker = self._worker
         worker.go_on()
         try:
             return worker.call("call", timeout_s=timeout_s, function=function, keywords=arguments)
-        except (WorkerCrashed, WorkerTimeout):
+        except EngineFailure:
+            # Out of memory, it may be, for what it has in mind.
             self.close()
             raise
         finally:
             worker.pause()
 
     def close(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.close()
 
     def __enter__(self) -> Self:
         return self

@@ -47,7 +47,7 @@ def lowrank(
         why = why if count else "no layer has constant weights, one group, and another convolution before it"
         raise Unsupported(
             f"layers cannot be made thin enough for {ratio:g} of the cost: {why}",
-            f"lowrank(ratio={math.ceil(left * 20) / 20:g})" if chosen and left < 0.95 else None,
+            f"lowrank(cost={math.ceil(left * 20) / 20:g})" if chosen and left < 0.95 else None,
         )
     return factored(graph, chosen, observe, in_turn=in_turn)
 

@@ -34,8 +34,8 @@ def fed(graph: Graph, observe: Observe) -> dict[str, Array]:
     nodes = tuple(Node(made, "Identity", (name,), (made,), {}) for name, made in seen.items())
     values = {made: replace(graph.values[name], name=made) for name, made in seen.items()}
     asked = replace(graph, nodes=nodes, values={**graph.values, **values}, outputs=tuple(seen.values()))
-    batches = joined(observe(asked, list(seen.values())), 0)
-    whole = {name: batches[made] for name, made in seen.items()}
+    batches = list(observe(asked, list(seen.values())))
+    whole = {name: np.concatenate([batch[made] for batch in batches]) for name, made in seen.items()}
     sizes = [tensor.shape for tensor in graph.values.values() if tensor.shape]
     sample = max(int(np.prod([size for size in shape[1:] if isinstance(size, int)])) for shape in sizes)
     # Three of the largest: what a layer takes, what goes around it, and what comes out.
@@ -44,8 +44,8 @@ def fed(graph: Graph, observe: Observe) -> dict[str, Array]:
 
 
 def joined(batches: Iterable[Mapping[str, Array]], count: int) -> dict[str, Array]:
-    """All samples of each value, some `count` of them: put into one array batch by batch, because these are so large
-    that having them twice takes longer than computing them."""
+    """All samples of each value, most likely `count` of them: put into one array batch by batch, because these are so
+    large that having them twice takes longer than computing them."""
     found: dict[str, Array] = {}
     ends: dict[str, int] = {}
     for batch in batches:
@@ -55,7 +55,9 @@ def joined(batches: Iterable[Mapping[str, Array]], count: int) -> dict[str, Arra
             if name not in found:
                 found[name] = np.empty((max(count, end), *array.shape[1:]), array.dtype)
             elif end > len(found[name]):
-                found[name] = np.concatenate([found[name][:begin], np.empty((end, *array.shape[1:]), array.dtype)])
+                more = np.empty((2 * end, *array.shape[1:]), array.dtype)
+                more[:begin] = found[name][:begin]
+                found[name] = more
             found[name][begin:end] = array
     return {name: array[: ends[name]] for name, array in found.items()}
 

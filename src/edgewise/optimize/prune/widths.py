@@ -141,7 +141,7 @@ def chosen(
             raise Unsupported(
                 f"{1 - now / whole:.0%} of the cost can be taken away here, not {ratio:.0%}: every group of channels "
                 "keeps some",
-                f"prune(ratio={max(0.05, (1 - now / whole) * 0.9):.2f})",
+                f"prune(cost={math.ceil(now / whole * 20) / 20:g})" if now < 0.95 * whole else None,
             )
         _, saved, group, count = best
         gone[group], now = count, now - saved

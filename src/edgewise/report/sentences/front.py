@@ -16,9 +16,14 @@ def _optimized(v: Values) -> str:
     if v["loss"] is not None:
         where = "images nothing was decided on" if v["held"] else "images decisions rest on"
         loss = 100 * number(v["loss"])
-        most = f"at most {100 * number(v['loss_high']):.2f} at 95 % ({v['images']} {where})"
-        gains = f", and gains {-loss:.2f} points of top-1, losing {most}"
-        text += gains if round(loss, 2) < 0 else f", and loses {abs(loss):.2f} points of top-1, {most}"
+        most = 100 * number(v["loss_high"])
+        sure = f"at 95 % ({v['images']} {where})"
+        if round(loss, 2) >= 0:
+            text += f", and loses {abs(loss):.2f} points of top-1, at most {most:.2f} {sure}"
+        elif most > 0:
+            text += f", and gains {-loss:.2f} points of top-1, losing at most {most:.2f} {sure}"
+        else:
+            text += f", and gains {-loss:.2f} points of top-1, at least {-most:.2f} {sure}"
     return text
 
 
@@ -29,7 +34,7 @@ def _brought(v: Values) -> str:
     if v["loss"] is not None:
         loss = 100 * number(v["loss"])
         # Rounded, so that no less than nothing is lost.
-        text += f", {-loss:.2f} points won back" if round(loss, 2) < 0 else f", {abs(loss):.2f} points lost"
+        text += f", {-loss:.2f} points gained" if round(loss, 2) < 0 else f", {abs(loss):.2f} points lost"
     return text
 
 
