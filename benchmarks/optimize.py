@@ -19,7 +19,9 @@ from edgewise.analyze.compare import speed
 from edgewise.core.front import AS_IT_IS, Point
 from edgewise.core.text import parse_placement, parse_target
 from edgewise.core.types import Failure, Measurement, Model, Scenario
+from edgewise.measure import isolate
 from edgewise.measure.cell import Cell
+from edgewise.optimize.search import Space
 from edgewise.store.db import Store
 from edgewise.study import recipes
 from edgewise.study.compare import compare
@@ -40,10 +42,12 @@ WEIGHTS_BAR = 0.15
 
 
 class Bench:
-    def __init__(self, network: str, engine: str, store: Store, options: argparse.Namespace) -> None:
+    def __init__(
+        self, network: str, engine: str, store: Store, options: argparse.Namespace, call: isolate.Lasting
+    ) -> None:
         path = SHARED / "models" / "cifar100" / f"{network}.onnx"
         self.wanted: Request = request((str(path),), (engine,), (1,), [Scenario()], Limits())
-        self.store, self.options, self.engine = store, options, engine
+        self.store, self.options, self.engine, self._call = store, options, engine, call
         store.save_machine(self.wanted.machine)
         store.save_model(self.wanted.models[0])
         data = SHARED / "data" / "cifar100"
@@ -53,6 +57,7 @@ class Bench:
             calibration=str(data / "train_sample.npz"),
             starts=options.starts,
             rounds=options.rounds,
+            space=Space(tuple(name for name in Space().smaller if name not in options.without)),
         )
 
     def of(self, recipe: str) -> Optimized:
@@ -62,7 +67,7 @@ class Bench:
         return self._run(replace(self.asked, max_loss=points / 100, budget_s=self.options.budget))
 
     def _run(self, asked: Asked) -> Optimized:
-        return optimize(asked, self.wanted, self.store, say, lambda detail: None)
+        return optimize(asked, self.wanted, self.store, say, lambda detail: None, self._call)
 
 
 def split(bench: Bench, model: Model) -> tuple[float, float, float] | None:
@@ -107,6 +112,7 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--budget", type=float, default=None, help="seconds for each search")
+    parser.add_argument("--without", nargs="*", default=(), choices=Space().smaller, help="left out of the searches")
     parser.add_argument("--save", default="optimize.db")
     options = parser.parse_args()
     if not SHARED.exists():
@@ -114,10 +120,10 @@ def main() -> None:
     rows: list[str] = []
     best: dict[tuple[str, str, float], Point | None] = {}
     whole_bytes: dict[str, int] = {}
-    with Store(options.save) as store:
+    with Store(options.save) as store, isolate.Lasting() as call:
         for network in options.networks:
             for engine in options.engines:
-                bench = Bench(network, engine, store, options)
+                bench = Bench(network, engine, store, options, call)
                 found = [bench.of(recipe) for recipe in SINGLE]
                 for points in LOSSES:
                     found.append(bench.found(points))

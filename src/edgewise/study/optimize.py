@@ -76,9 +76,12 @@ class Optimized:
     model: Model | None
 
 
-def optimize(asked: Asked, request: Request, store: Store, tell: Tell, detail: Tell) -> Optimized:
-    with isolate.Lasting() as call:
-        return _Optimize(asked, request, store, tell, detail, call).run()
+def optimize(
+    asked: Asked, request: Request, store: Store, tell: Tell, detail: Tell, call: isolate.Lasting | None = None
+) -> Optimized:
+    """`call` runs passes: one that another search has used knows what they saw there."""
+    with isolate.Lasting() if call is None else contextlib.nullcontext(call) as lasting:
+        return _Optimize(asked, request, store, tell, detail, lasting).run()
 
 
 class _Optimize:
