@@ -24,6 +24,7 @@ from ..measure.accuracy import Exam
 from ..measure.cell import Cell
 from ..model import feeds
 from ..model.graph import fixed
+from ..optimize.apply import REVISION
 from ..optimize.search import Space, Tried, search
 from ..store.db import Store
 from ..store.evaluations import Evaluations
@@ -103,6 +104,7 @@ class _Optimize:
             repr(
                 (
                     self._model.digest,
+                    REVISION,
                     request.machine.id,
                     str(asked.target),
                     versions,

@@ -16,7 +16,7 @@ from ..core.types import Machine, Model, Recipe, Step, Target
 from ..measure import isolate
 from ..model import feeds
 from ..model.graph import fixed
-from ..optimize.apply import PASSES, options
+from ..optimize.apply import PASSES, REVISION, options
 from ..optimize.quantize.options import quantizing, unprofitable
 from . import home
 from .distill import distilling
@@ -158,7 +158,7 @@ def _made(
 ) -> Model:
     """In a worker, once; checked, and kept by all it depends on."""
     samples = arguments["samples"]
-    depends = (model.digest, function, {**arguments, "samples": file_digest(samples) if samples else ""})
+    depends = (model.digest, function, REVISION, {**arguments, "samples": file_digest(samples) if samples else ""})
     path = home.cache() / f"{hashlib.sha256(repr(depends).encode()).hexdigest()[:24]}-{step.name}.onnx"
     if path.exists():
         return _of(model, isolate.call("edgewise.model.load:inspect", path=str(home.used(path))))
