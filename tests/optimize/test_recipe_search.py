@@ -6,7 +6,9 @@ from collections.abc import Callable
 from edgewise.optimize.search import Space, Tried, search
 
 
-def driven(surface: Callable[[str], tuple[float, float] | None], max_loss: float, space: Space) -> dict[str, Tried]:
+def driven(
+    surface: Callable[[str], tuple[float, float] | None], max_loss: float, space: Space, known_within: float = 0.0
+) -> dict[str, Tried]:
     """Everything that was tried; a surface tells latency and loss of a recipe, None where it cannot be made."""
     asking, known = search(space), {}
     recipe = next(asking)
@@ -14,7 +16,8 @@ def driven(surface: Callable[[str], tuple[float, float] | None], max_loss: float
         while len(known) < 100:
             if recipe not in known:
                 found = surface(recipe)
-                known[recipe] = Tried(found[0], found[1] <= max_loss) if found else Tried(None, False)
+                low = found[0] * (1 - known_within) if found else 0.0
+                known[recipe] = Tried(found[0], found[1] <= max_loss, low) if found else Tried(None, False)
             recipe = asking.send(known[recipe])
     except StopIteration:
         return known
@@ -95,3 +98,14 @@ def test_goes_on_in_floats_where_eight_bits_are_no_quicker() -> None:
 def test_a_search_that_is_ended_early_has_seen_something_of_both() -> None:
     first = list(driven(ordinary, 0.005, Space()))[:5]
     assert any("prune" in recipe for recipe in first) and any("lowrank" in recipe for recipe in first)
+
+
+def test_what_may_be_quicker_for_all_that_was_measured_is_not_given_up() -> None:
+    def noisy(recipe: str) -> tuple[float, float]:
+        """At the first cost that is tried, chance hides what it brings."""
+        lowrank = cost_of(recipe, "lowrank")
+        ratio, loss = ordinary(re.sub(r"lowrank\(cost=[0-9.]+\)", "", recipe))
+        return ratio * (1.0 if lowrank == 0.7 else lowrank), loss + 0.002 * (1 - lowrank)
+
+    assert "lowrank" not in best(driven(noisy, 0.005, Space()))[1]
+    assert "lowrank" in best(driven(noisy, 0.005, Space(), known_within=0.1))[1]

@@ -8,6 +8,7 @@ of both; then both together, in both orders; then the best in finer steps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 
@@ -22,11 +23,12 @@ _WORTH = 0.98
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Latency over that of the model as it is, None where it could not be made or run; and whether all that was asked
-    for seems to hold."""
+    """Latency over that of the model as it is, None where it could not be made or run; whether all that was asked for
+    seems to hold; and how low the ratio may be for all that was measured."""
 
     ratio: float | None
     allowed: bool
+    low: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +112,22 @@ def _by_turns(all_: Mapping[str, Generator[str, Tried, float | None]]) -> Genera
 def _halved(make: Callable[[float], str], before: float) -> Generator[str, Tried, float | None]:
     """The least cost that is allowed, to a step; None where taking work away does not make it quicker, or never is."""
     low, high, cost = _LEAST - _STEP, 1.0, _BEGIN
+    least: float | None = None
     while high - low > _STEP * 1.5:
         tried = yield make(cost)
         if tried.ratio is None or not tried.allowed:
             low = cost
-        elif tried.ratio < before * _WORTH:
+        elif min(tried.ratio, tried.low) < before * _WORTH:
             high = cost
+            # Where it may be quicker, and cannot be told, less work will tell.
+            least = cost if tried.ratio < before * _WORTH else least
         else:
             # Where this much less work is no quicker, a little less is not either.
-            return None if high == 1.0 else high
+            return least
         cost = round((low + high) / 2 / _STEP) * _STEP
         if cost in (low, high):
             break
-    return None if high == 1.0 else high
+    return least
 
 
 def _again(

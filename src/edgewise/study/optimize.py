@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -167,7 +168,8 @@ class _Optimize:
                 if self._until and time.monotonic() > self._until:
                     return "the time was up before the search was"
                 point = self._point(recipe)
-                recipe = asking.send(Tried(point.ratio[1] if point.ratio else None, self._front().allowed(point)))
+                low, ratio, _ = point.ratio or (math.inf, None, None)
+                recipe = asking.send(Tried(ratio, self._front().allowed(point), low))
         except StopIteration:
             return ""
 
