@@ -29,6 +29,8 @@ from edgewise.study.images import Question
 from edgewise.study.optimize import Asked, Optimized, optimize
 from edgewise.study.prepare import Limits, cell
 from edgewise.study.request import Request, request
+from edgewise.system.affinity import current
+from edgewise.system.machine import machine, physical_cores
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 NETWORKS = ("resnet18", "mobilenet_v2_050")
@@ -75,7 +77,11 @@ def split(bench: Bench, model: Model) -> tuple[float, float, float] | None:
     where = parse_target(bench.engine)
     precision = "int8" if model.precision == "int8" else where.precision
     half = replace(where, precision=precision)
-    halves = parse_placement(f"split({replace(half, cores=(0,))}=0.5, {replace(half, cores=(1,))}=0.5)")
+    usable = physical_cores(machine(), current())
+    if len(usable) < 2:
+        return None
+    first, second = (str(replace(half, cores=(core,))) for core in usable[:2])
+    halves = parse_placement(f"split({first}=0.5, {second}=0.5)")
     cells: list[Cell] = []
     for subject, placement in ((bench.wanted.models[0], parse_placement(bench.engine)), (model, halves)):
         made = cell(subject, placement, Scenario(), bench.wanted.machine, bench.wanted.engines, bench.wanted.limits)
@@ -109,6 +115,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--networks", nargs="+", default=NETWORKS)
     parser.add_argument("--engines", nargs="+", default=ENGINES)
+    parser.add_argument("--steps", nargs="*", default=SINGLE, help="recipes to try by themselves")
     parser.add_argument("--starts", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--budget", type=float, default=None, help="seconds for each search")
@@ -124,7 +131,7 @@ def main() -> None:
         for network in options.networks:
             for engine in options.engines:
                 bench = Bench(network, engine, store, options, call)
-                found = [bench.of(recipe) for recipe in SINGLE]
+                found = [bench.of(recipe) for recipe in options.steps]
                 for points in LOSSES:
                     found.append(bench.found(points))
                     front = found[-1].front
@@ -140,7 +147,7 @@ def main() -> None:
                         say(rows[-1])
                     else:
                         say(f"tried: {line(network, engine, point, seen[AS_IT_IS], None)} {point.reason}")
-                for recipe in SINGLE:
+                for recipe in options.steps:
                     ratio = seen[recipe].ratio
                     if seen[recipe].reason or ratio is None or ratio[1] >= 1:
                         say(f"{network} on {engine}: {recipe} by itself brings nothing. {seen[recipe].reason}")

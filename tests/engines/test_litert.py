@@ -25,6 +25,7 @@ from edgewise.model.feeds import feeds
 from edgewise.model.graph import fixed
 from edgewise.model.load import inspect
 from edgewise.optimize.quantize import quantize
+from processor import VNNI
 
 Nodes = Sequence[tuple[str, Sequence[str], Sequence[str], Mapping[str, Any]]]
 
@@ -143,7 +144,7 @@ def test_quantized_models_run_in_integers_and_agree_with_onnxruntime(tiny_onnx: 
     model, given = tiny(tiny_onnx)
     calibration = {name: np.stack([array * scale for scale in (0.5, 1, 1.5)]) for name, array in given.items()}
     model = fixed(
-        quantize(model, calibration, str(tmp_path / "q.onnx"), vnni=True),
+        quantize(model, calibration, str(tmp_path / "q.onnx"), vnni=VNNI),
         {name: array.shape for name, array in given.items()},
     )
     right = by_ort(model.path, given)[0]

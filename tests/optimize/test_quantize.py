@@ -19,12 +19,13 @@ from edgewise.engines import ort
 from edgewise.model import feeds, load
 from edgewise.model.equal import agreement
 from edgewise.optimize.quantize import quantize_file
+from processor import VNNI
 
 
 def test_quantized_is_int8_and_close(tiny_onnx: Path, tmp_path: Path) -> None:
     model = load.inspect(str(tiny_onnx))
     shapes = feeds.shapes(model)
-    made = quantize_file(to_json(model), {k: list(v) for k, v in shapes.items()}, str(tmp_path / "q.onnx"), vnni=True)
+    made = quantize_file(to_json(model), {k: list(v) for k, v in shapes.items()}, str(tmp_path / "q.onnx"), vnni=VNNI)
     assert (made.precision, made.parent, made.recipe) == ("int8", model.digest, "quantize(precision=int8)")
     assert Path(made.path).stat().st_size < tiny_onnx.stat().st_size
     inputs = feeds.feeds(model, shapes)
@@ -32,7 +33,7 @@ def test_quantized_is_int8_and_close(tiny_onnx: Path, tmp_path: Path) -> None:
     assert 1e-4 < agreement(small.run(inputs), whole.run(inputs)).error < 0.1
     assert dict(small.ran().precisions)["int8"] > 0  # type: ignore[attr-defined]
     with pytest.raises(InputError, match="already"):
-        quantize_file(to_json(made), {k: list(v) for k, v in shapes.items()}, str(tmp_path / "again.onnx"), vnni=True)
+        quantize_file(to_json(made), {k: list(v) for k, v in shapes.items()}, str(tmp_path / "again.onnx"), vnni=VNNI)
 
 
 def test_calibration_data_is_used_and_checked(tiny_onnx: Path, tmp_path: Path) -> None:
@@ -43,12 +44,12 @@ def test_calibration_data_is_used_and_checked(tiny_onnx: Path, tmp_path: Path) -
     np.savez(tmp_path / "other.npz", image=np.zeros((4, 3, 32, 32)))
     (tmp_path / "bad.npz").write_bytes(b"no")
     path = str(tmp_path / "q.onnx")
-    good = quantize_file(to_json(model), shapes, path, vnni=True, calibration=str(tmp_path / "good.npz"))
+    good = quantize_file(to_json(model), shapes, path, vnni=VNNI, calibration=str(tmp_path / "good.npz"))
     assert good.precision == "int8"
     with pytest.raises(InputError, match="lacks the input 'input'"):
-        quantize_file(to_json(model), shapes, path, vnni=True, calibration=str(tmp_path / "other.npz"))
+        quantize_file(to_json(model), shapes, path, vnni=VNNI, calibration=str(tmp_path / "other.npz"))
     with pytest.raises(InputError, match="cannot be read as arrays"):
-        quantize_file(to_json(model), shapes, path, vnni=True, calibration=str(tmp_path / "bad.npz"))
+        quantize_file(to_json(model), shapes, path, vnni=VNNI, calibration=str(tmp_path / "bad.npz"))
 
 
 def test_a_damaged_calibration_file_is_refused(tiny_onnx: Path, tmp_path: Path) -> None:
@@ -61,7 +62,7 @@ def test_a_damaged_calibration_file_is_refused(tiny_onnx: Path, tmp_path: Path) 
     content[30 + sum(struct.unpack_from("<HH", content, 26))] = 0xFF  # past the head, a name and what comes with it
     file.write_bytes(content)
     with pytest.raises(InputError, match="cannot be read as arrays"):
-        quantize_file(to_json(model), shapes, str(tmp_path / "q.onnx"), vnni=True, calibration=str(file))
+        quantize_file(to_json(model), shapes, str(tmp_path / "q.onnx"), vnni=VNNI, calibration=str(file))
 
 
 @pytest.mark.parametrize("count", [20, 3])
@@ -74,7 +75,7 @@ def test_a_fixed_batch_is_calibrated_in_whole_batches(count: int, tmp_path: Path
     images[-1] *= 100
     np.savez(tmp_path / "c.npz", input=images)
     path = str(tmp_path / "q.onnx")
-    made = quantize_file(to_json(model), shapes, path, vnni=True, calibration=str(tmp_path / "c.npz"))
+    made = quantize_file(to_json(model), shapes, path, vnni=VNNI, calibration=str(tmp_path / "c.npz"))
     assert (made.precision, made.inputs[0].shape) == ("int8", (8, 3, 32, 32))
     scales = {tensor.name: tensor for tensor in onnx.load(path).graph.initializer}
     scale = float(onnx.numpy_helper.to_array(scales["input_scale"]))
@@ -96,7 +97,7 @@ def test_samples_of_another_shape_are_refused(tiny_onnx: Path, tmp_path: Path, s
     shapes = {k: list(v) for k, v in feeds.shapes(model).items()}
     np.savez(tmp_path / "c.npz", input=samples)
     with pytest.raises(InputError, match=said):
-        quantize_file(to_json(model), shapes, str(tmp_path / "q.onnx"), vnni=True, calibration=str(tmp_path / "c.npz"))
+        quantize_file(to_json(model), shapes, str(tmp_path / "q.onnx"), vnni=VNNI, calibration=str(tmp_path / "c.npz"))
 
 
 def test_a_model_without_floats_is_refused(tmp_path: Path) -> None:
@@ -107,4 +108,4 @@ def test_a_model_without_floats_is_refused(tmp_path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), str(path))
     model = load.inspect(str(path))
     with pytest.raises(Unsupported, match="float32"):
-        quantize_file(to_json(model), {"x": [1, 4]}, str(tmp_path / "q.onnx"), vnni=True)
+        quantize_file(to_json(model), {"x": [1, 4]}, str(tmp_path / "q.onnx"), vnni=VNNI)

@@ -26,6 +26,7 @@ from edgewise.optimize.quantize import quantize, quantize_file
 from edgewise.optimize.quantize.options import PLAIN, quantizing, saturates, unprofitable
 from edgewise.optimize.quantize.ranges import Histogram, chosen, squared_error
 from edgewise.zoo import pocket
+from processor import VNNI
 
 CALIBRATORS = ("minmax", "percentile", "entropy", "mse")
 SHARED = Path(__file__).parents[3] / "shared"
@@ -62,7 +63,7 @@ def made(
         how = quantizing(given)
         if str(how) not in known:
             path = str(folder / f"{len(known)}.onnx")
-            known[str(how)] = quantize(model, calibration, path, vnni=True, options=how)
+            known[str(how)] = quantize(model, calibration, path, vnni=VNNI, options=how)
         return known[str(how)]
 
     return make
@@ -239,12 +240,12 @@ def test_as_many_are_kept_as_the_error_takes(
     (x,) = calibration.values()
     plain = error(answers(made(), x[:, 0]), answers(model, x[:, 0]))
     wanted = plain / 2
-    small = quantize(model, calibration, str(tmp_path / "q.onnx"), vnni=True, options=quantizing({"keep": f"{wanted}"}))
+    small = quantize(model, calibration, str(tmp_path / "q.onnx"), vnni=VNNI, options=quantizing({"keep": f"{wanted}"}))
     assert error(answers(small, x[:, 0]), answers(model, x[:, 0])) < 1.2 * wanted
     with pytest.raises(Unsupported, match="still"):
-        quantize(model, calibration, str(tmp_path / "q.onnx"), vnni=True, options=quantizing({"keep": "1e-9"}))
+        quantize(model, calibration, str(tmp_path / "q.onnx"), vnni=VNNI, options=quantizing({"keep": "1e-9"}))
     with pytest.raises(InputError, match="keep=500 leaves nothing to quantize"):
-        quantize(model, calibration, str(tmp_path / "q.onnx"), vnni=True, options=quantizing({"keep": "500"}))
+        quantize(model, calibration, str(tmp_path / "q.onnx"), vnni=VNNI, options=quantizing({"keep": "500"}))
 
 
 def test_all_together(made: Callable[..., Model], model: Model, asked: np.ndarray[Any, Any]) -> None:
@@ -263,7 +264,7 @@ def test_sixteen_bits_halve_the_file(made: Callable[..., Model], model: Model, a
     assert Path(half.path).stat().st_size < 0.6 * Path(model.path).stat().st_size
     assert error(answers(half, asked[:16]), answers(model, asked[:16])) < 1e-3
     with pytest.raises(InputError, match="already"):
-        quantize(half, {}, half.path, vnni=True, options=quantizing({"precision": "fp16"}))
+        quantize(half, {}, half.path, vnni=VNNI, options=quantizing({"precision": "fp16"}))
 
 
 @pytest.mark.parametrize("name", ["vit_tiny_patch16", "mobilevit_xxs"])
@@ -271,7 +272,7 @@ def test_a_transformer_is_quantized_as_it_runs(name: str, tmp_path: Path) -> Non
     source = load.inspect(zoo.export(name, str(tmp_path / "model.onnx")))
     shapes = {k: list(v) for k, v in feeds.shapes(source).items()}
     given = {"form": "dynamic"}
-    small = quantize_file(to_json(source), shapes, str(tmp_path / "q.onnx"), vnni=True, given=given)
+    small = quantize_file(to_json(source), shapes, str(tmp_path / "q.onnx"), vnni=VNNI, given=given)
     assert (small.precision, small.recipe) == ("int8", "quantize(precision=int8, form=dynamic)")
     kinds = {node.op_type for node in onnx.load(small.path).graph.node}
     assert {"DynamicQuantizeLinear", "MatMulInteger"} <= kinds
@@ -289,7 +290,7 @@ def test_a_network_without_products_has_nothing_to_quantize_as_it_runs(tmp_path:
     onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), str(tmp_path / "relu.onnx"))
     source = load.inspect(str(tmp_path / "relu.onnx"))
     with pytest.raises(Unsupported, match="no operator that could be quantized"):
-        quantize(source, {}, str(tmp_path / "q.onnx"), vnni=True, options=quantizing({"form": "dynamic"}))
+        quantize(source, {}, str(tmp_path / "q.onnx"), vnni=VNNI, options=quantizing({"form": "dynamic"}))
 
 
 @pytest.mark.parametrize(
@@ -326,6 +327,6 @@ def test_real_images_are_answered_as_well(tmp_path: Path) -> None:
     right: dict[int, float] = {}
     for given in ({}, {"calibrate": "mse", "correct": "bias"}):
         calibration = {source.inputs[0].name: seen[:, None]}
-        small = quantize(source, calibration, str(tmp_path / "q.onnx"), vnni=True, options=quantizing(given))
+        small = quantize(source, calibration, str(tmp_path / "q.onnx"), vnni=VNNI, options=quantizing(given))
         right[len(given)] = (answers(small, x).argmax(1) == labels).mean()
     assert right[2] >= right[0] - 0.02

@@ -26,6 +26,7 @@ from edgewise.parallel.split.search import candidates
 from edgewise.parallel.split.source import Source
 from edgewise.parallel.split.ways import Ways, loads
 from networks import Network, whole
+from processor import VNNI
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
@@ -212,7 +213,7 @@ def test_it_is_tried_only_where_waiting_costs_more_than_adding_up(
 
 def test_eight_bits_never_try_it(tmp_path: Path) -> None:
     model = row(tmp_path / "m.onnx", 3)
-    made = quantize_file(model=to_json(model), shapes={"x": [1, 3, 12, 12]}, path=str(tmp_path / "q.onnx"), vnni=True)
+    made = quantize_file(model=to_json(model), shapes={"x": [1, 3, 12, 12]}, path=str(tmp_path / "q.onnx"), vnni=VNNI)
     split = Split([(model, ()), (inspect(made.path), ())], parse_placement(f"split({ORT}=0.5, ort:cpu:int8@1=0.5)"))
     try:
         assert split._ways.axes == ("auto", "channels", "rows")
@@ -222,7 +223,7 @@ def test_eight_bits_never_try_it(tmp_path: Path) -> None:
 
 def test_eight_bits_are_refused(tmp_path: Path) -> None:
     model = row(tmp_path / "m.onnx", 2)
-    made = quantize_file(model=to_json(model), shapes={"x": [1, 3, 12, 12]}, path=str(tmp_path / "q.onnx"), vnni=True)
+    made = quantize_file(model=to_json(model), shapes={"x": [1, 3, 12, 12]}, path=str(tmp_path / "q.onnx"), vnni=VNNI)
     small = inspect(made.path)
     for models, second in (([small, small], "int8"), ([model, small], "int8")):
         first = "int8" if models[0] is small else "fp32"

@@ -20,6 +20,7 @@ from edgewise.parallel.split.cut import cut
 from edgewise.parallel.split.executable import Split, asked
 from edgewise.parallel.split.plan import plan
 from networks import Network, whole
+from processor import VNNI
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 INT8 = "ort:cpu:int8@1"
@@ -28,7 +29,7 @@ INT8 = "ort:cpu:int8@1"
 def quantized(tmp_path: Path, seed: int, size: int = 32) -> Model:
     model = Network(seed).save(tmp_path / "m.onnx", layers=5, size=size)
     shapes = {t.name: list(t.shape or ()) for t in model.inputs}
-    made = quantize_file(model=to_json(model), shapes=shapes, path=str(tmp_path / "q.onnx"), vnni=True)
+    made = quantize_file(model=to_json(model), shapes=shapes, path=str(tmp_path / "q.onnx"), vnni=VNNI)
     found = inspect(made.path)
     assert found.precision == "int8"
     return found
@@ -58,7 +59,7 @@ def test_eight_bits_are_exchanged(tmp_path: Path) -> None:
         y = network.add("Relu", [network.conv(y, 32)], (1, 32, 16, 16))
     model = network.saved(tmp_path / "m.onnx", 16, y)
     shapes = {"x": [1, 3, 16, 16]}
-    made = quantize_file(model=to_json(model), shapes=shapes, path=str(tmp_path / "q.onnx"), vnni=True)
+    made = quantize_file(model=to_json(model), shapes=shapes, path=str(tmp_path / "q.onnx"), vnni=VNNI)
     pieces = cut(plan(graph(inspect(made.path)), [[1, 1]]), tmp_path)
     inner = [lies for step in pieces.steps[0][1:] for lies in step.inputs]
     assert inner and {lies.dtype for lies in inner} == {"uint8"}

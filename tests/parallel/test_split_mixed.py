@@ -24,6 +24,7 @@ from edgewise.parallel.split.executable import Split
 from edgewise.parallel.split.plan import plan
 from edgewise.parallel.split.source import source_for
 from networks import Network, whole
+from processor import VNNI
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
@@ -32,7 +33,7 @@ INT8 = "ort:cpu:int8@1"
 
 def quantized(model: Model, path: Path) -> Model:
     shapes = {t.name: list(t.shape or ()) for t in model.inputs}
-    return inspect(quantize_file(model=to_json(model), shapes=shapes, path=str(path), vnni=True).path)
+    return inspect(quantize_file(model=to_json(model), shapes=shapes, path=str(path), vnni=VNNI).path)
 
 
 def both(folder: Path, seed: int, layers: int = 5, size: int = 32) -> tuple[Model, Model]:

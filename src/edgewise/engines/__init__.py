@@ -8,6 +8,7 @@
     converter()                    version of the converter, where it is not the engine's own
     inspect(path)                  describes a file in the engine's own format
     support(model, target)         what becomes of each operator
+    among(target)                  the target as one of several executables in one process
     profile(model, target)         an instrumented executable, which knows what each operator took
     peaks(device)                  the roofs of a device that is not a CPU, and what could not be measured, with reasons
 

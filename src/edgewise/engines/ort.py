@@ -1,8 +1,11 @@
 """ONNX Runtime, on every processor that the installed wheel has an execution provider (EP) for.
 
-Options: ep=xnnpack|openvino|dnnl|acl|tensorrt, optimize=none|basic|extended|all, spin=on|off, arena=on|off,
+Options: ep=xnnpack|openvino|dnnl|acl|tensorrt, optimize=none|basic|extended|all, spin=on|run|off, arena=on|off,
 inter=N (operators side by side), copy=on|off, ep.KEY=value (handed to the EP), session.* and others with a dot
 (handed to the session as a configuration entry).
+
+Threads that have nothing to do look for work for a while before they sleep, after a run too (spin=on), within runs only
+(spin=run), or not at all.
 
 copy=off, on the CPU: inputs are lent, and outputs are the arrays that the next run writes into.
 """
@@ -20,7 +23,7 @@ from ._ort.session import CPU, XNNPACK, Lent, Session, Timed, offered, version
 from ._ort.support import verdicts
 from ._target import ON_OFF, check_options, choose, pick, refuse_conversion
 
-__all__ = ["devices", "load", "optimized", "profile", "support", "variants", "version"]
+__all__ = ["among", "devices", "load", "optimized", "profile", "support", "variants", "version"]
 
 PACKAGE = "onnxruntime"
 OPTIONS = ("ep", *session.OPTIONS, "copy")
@@ -76,6 +79,14 @@ def profile(model: Model, target: Target) -> Profiled:
     """Timed by ONNX Runtime itself, at a cost: runs took 6.6 % longer in a trial. `ops()` ends the timing."""
     device, ep, settings = _chosen(model, target)
     return Timed(model, target, ep, settings, {CPU: "cpu", ep: device.name})
+
+
+def among(target: Target) -> Target:
+    """Each session has threads of its own. After a run they look for work for a while, and take the cores from the
+    session that runs next: twelve of eight threads each made a frame take twelve times as long."""
+    if target.threads == 1 or target.option("spin") is not None:
+        return target
+    return replace(target, options=tuple(sorted((*target.options, ("spin", "run")))))
 
 
 def optimized(model: Model, target: Target, path: str) -> Target:

@@ -33,13 +33,15 @@ def settle(target: Target) -> None:
         os.environ.update(engine.environment(target))
 
 
-def opened(model: Model, target: Target) -> Executable:
-    """Loaded; an engine that does not read ONNX gets the piece in its own format, in a folder beside it, which goes
-    when whoever cut the model removes its own."""
+def opened(model: Model, target: Target, *, among: bool = False) -> Executable:
+    """Loaded, as one `among` several of this process or by itself; an engine that does not read ONNX gets the piece in
+    its own format, in a folder beside it, which goes when whoever cut the model removes its own."""
     engine = registry.find("engines", target.engine)
     path = Path(model.path)
     if path.suffix == engines.ONNX and engines.ONNX not in engines.reads(engine):
         folder = tempfile.mkdtemp(prefix=f"{path.stem}-{target.engine}-", dir=path.parent)
         model = engines.converted(target.engine, model, target, folder)
+    if among and hasattr(engine, "among"):
+        target = engine.among(target)
     executable: Executable = engine.load(model, target)
     return executable

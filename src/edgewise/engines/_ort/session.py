@@ -25,6 +25,12 @@ from .._target import ON_OFF, check_feeds, choose
 CPU = "CPUExecutionProvider"
 XNNPACK = "XnnpackExecutionProvider"
 OPTIONS = ("optimize", "spin", "arena", "inter")
+# What becomes of threads without work: configuration entries of a session.
+_SPIN: dict[str, tuple[tuple[str, str], ...]] = {
+    "on": (),
+    "run": (("session.force_spinning_stop", "1"),),
+    "off": (("session.intra_op.allow_spinning", "0"),),
+}
 _LEVELS = {
     "none": "ORT_DISABLE_ALL",
     "basic": "ORT_ENABLE_BASIC",
@@ -104,8 +110,8 @@ def settled(target: Target, ep: str, sizes: Mapping[str, int] | None = None) -> 
     if inter > 1:
         options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
     options.enable_cpu_mem_arena = bool(choose(target, "arena", ON_OFF, "on"))
-    if not choose(target, "spin", ON_OFF, "on"):
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    for entry in _SPIN[str(choose(target, "spin", {each: each for each in _SPIN}, "on"))]:
+        options.add_session_config_entry(*entry)
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     for name, size in (sizes or {}).items():
         options.add_free_dimension_override_by_name(name, size)

@@ -154,6 +154,8 @@ class Crew:
     def run(self, way: Loaded, feeds: Feeds) -> Outputs:
         clock, parts = self._clock, way.divided.parts
         assert clock is not None
+        if way.divided.way.kind == "single" and way.own is not None:
+            return way.own.alone(feeds)
         fill(way.inputs, feeds)
         self._frames += 1
         frame, steps = self._frames, len(way.divided.pieces.steps[0])
