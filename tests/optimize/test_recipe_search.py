@@ -109,3 +109,13 @@ def test_what_may_be_quicker_for_all_that_was_measured_is_not_given_up() -> None
 
     assert "lowrank" not in best(driven(noisy, 0.005, Space()))[1]
     assert "lowrank" in best(driven(noisy, 0.005, Space(), known_within=0.1))[1]
+
+
+def test_of_forms_that_were_not_told_apart_the_better_answers_go_on() -> None:
+    def noisy(recipe: str) -> tuple[float, float]:
+        ratio, loss = ordinary(recipe)
+        return (1.06 * ratio if "correct" in recipe else ratio), loss
+
+    for within, tail in ((0.0, "quantize"), (0.1, "quantize(calibrate=mse, correct=bias)")):
+        known = driven(noisy, 0.005, Space(), within)
+        assert {recipe.split(" | ")[-1] for recipe in known if "prune" in recipe} == {tail}

@@ -36,6 +36,7 @@ def quick(folder: Path) -> Iterator[pytest.MonkeyPatch]:
             patch.setenv(variable, str(folder / variable))
         patch.setattr(select, "prices", partial(prices.prices, starts=1, turns=7, **QUICK))
         patch.setattr(select, "company", partial(company.company, for_s=0.1))
+        patch.setattr(live, "company", partial(company.company, for_s=0.1))
         patch.setattr(live, "live", partial(live.live, **QUICK))
         registry.names.cache_clear()
         yield patch

@@ -191,6 +191,8 @@ def test_candidates_are_looked_at_in_one_process(fitted: Path) -> None:
     assert found.after_ns[0][0] == found.after_ns[1][1] == 0
     assert set(found.deciding_ns) == {"agreement", "cascade", "deferral"} and min(found.deciding_ns.values()) > 0
     assert found.cold >= 1
+    spread = company(asked, 10, (False, False), shown, stands={0: 1, 1: 1}, for_s=0.2)
+    assert spread.after_ns == ((0, 0), (0, 0)), "one candidate, which two are taken for, has no company"
     with pytest.raises(InputError, match="tells 10 classes apart, and the plan 7"):
         company(asked, 7, (False, False), shown, for_s=0.2)
     apart = Gathered(Table((), np.zeros(0, np.int64), ()), tuple(asked), (False, False), (), (), (), "no memory left")

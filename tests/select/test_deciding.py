@@ -17,6 +17,7 @@ from edgewise.select.chain import Chain, prefix_costs, spent
 from edgewise.select.course import followed, packed
 from edgewise.select.deciding import decided, deciding_ns
 from edgewise.select.policies import agreement, cascade, deferral, single
+from edgewise.select.search import forms
 from edgewise.select.table import Table
 
 KINDS: dict[str, Callable[..., Any]] = {
@@ -141,3 +142,18 @@ def test_deciding_is_timed_without_what_passes_in_asking(table: Table) -> None:
 
     _, took_ns = decided(policy, slowly, 4, 10)
     assert 0 < took_ns < 15e6
+
+
+def test_dearer_forms_that_answer_alike_are_stood_for() -> None:
+    own = simulated(400, strengths=(1.2, 1.2, 3.0, 3.0), costs_us=(100.0, 150.0, 900.0, 700.0), shared=1.0)
+    models = ["small", "small", "large", "large"]
+    right = own.right()
+    right[:, 1], right[:, 3] = right[:, 0], right[:, 2]
+    assert forms(models, [100.0, 150.0, 900.0, 700.0], right) == {0: 0, 1: 0, 3: 3, 2: 3}
+    better = right.copy()
+    better[np.flatnonzero(~better[:, 1])[:9], 1] = True
+    assert forms(models, [100.0, 150.0, 900.0, 700.0], better)[1] == 1, "more accurate, and so worth a try"
+    luckier = right.copy()
+    luckier[np.flatnonzero(~luckier[:, 2])[:1], 2] = True
+    assert forms(models, [100.0, 150.0, 900.0, 700.0], luckier)[2] == 2, "others are measured against the most accurate"
+    assert forms(["a", "b", "c", "d"], [4.0, 3.0, 2.0, 1.0], right) == {3: 3, 2: 2, 1: 1, 0: 0}

@@ -74,24 +74,24 @@ def search(space: Space) -> Search:
 
 def _quantized(space: Space, head: tuple[str, ...]) -> Generator[str, Tried, tuple[tuple[str, ...], float]]:
     """The form of quantization to go on with, none where each loses too much; and the latency with it."""
-    found: list[tuple[float, str]] = []
+    found: list[tuple[float, float, str]] = []
     for form in space.quantized:
         tried = yield _recipe(*head, form)
         if tried.allowed and tried.ratio is not None:
-            found.append((tried.ratio, form))
+            found.append((tried.ratio, tried.low, form))
     for count in _FLOATS if space.quantized and not found else ():
         form = f"quantize(calibrate=mse, correct=bias, keep={count})"
         tried = yield _recipe(*head, form)
         if tried.allowed and tried.ratio is not None:
-            found.append((tried.ratio, form))
+            found.append((tried.ratio, tried.low, form))
             break
     # What rounding does not make quicker is only made worse by it.
     found = [each for each in found if each[0] < _WORTH]
     if not found:
         return (), 1.0
     quickest = min(found)[0]
-    # Of those alike the last, which does most for the answers.
-    return next(((form,), ratio) for ratio, form in reversed(found) if ratio * _WORTH <= quickest)
+    # Of those alike, or not told apart, the last, which does most for the answers.
+    return next(((form,), ratio) for ratio, low, form in reversed(found) if min(ratio * _WORTH, low) <= quickest)
 
 
 def _by_turns(all_: Mapping[str, Generator[str, Tried, float | None]]) -> Generator[str, Tried, dict[str, float]]:

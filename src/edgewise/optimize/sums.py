@@ -7,23 +7,21 @@ import numpy as np
 from ..model.graph import Array
 
 # Summed in single precision, then added to the rest in double.
-_CHUNK = 4096
+CHUNK = 4096
 
 
 class Sums:
     """Products of features with features and with targets, summed over rows; a 1 is the last feature."""
 
-    def __init__(self, features: int, targets: int = 0, gram: Array | None = None) -> None:
-        """`gram`: that of the same rows, if it is known already."""
-        self._known = gram is not None
-        self._gram = np.zeros((features + 1, features + 1)) if gram is None else gram
+    def __init__(self, features: int, targets: int = 0) -> None:
+        self._gram = np.zeros((features + 1, features + 1))
         self._cross = np.zeros((targets, features + 1))
         self._waiting: list[tuple[Array, Array]] = []
 
     def add(self, x: Array, t: Array | None = None) -> None:
         t = np.empty((len(x), len(self._cross)), np.float32) if t is None else t
         self._waiting.append((x, t))
-        if sum(len(each) for each, _ in self._waiting) >= _CHUNK:
+        if sum(len(each) for each, _ in self._waiting) >= CHUNK:
             self._flush()
 
     def _flush(self) -> None:
@@ -31,15 +29,14 @@ class Sums:
             return
         x, t = (np.concatenate(each).astype(np.float32, copy=False) for each in zip(*self._waiting, strict=True))
         self._waiting = []
-        for begin in range(0, len(x), _CHUNK):
-            part, those = x[begin : begin + _CHUNK], t[begin : begin + _CHUNK]
+        for begin in range(0, len(x), CHUNK):
+            part, those = x[begin : begin + CHUNK], t[begin : begin + CHUNK]
             # The mean is taken out first: squares of what is large and hardly varies would drown the rest.
             middle, mean = part.mean(axis=0, dtype=np.float64), those.mean(axis=0, dtype=np.float64)
             part = part - middle.astype(np.float32)
             each = np.append(middle, 1.0)
-            if not self._known:
-                self._gram[:-1, :-1] += part.T @ part
-                self._gram += np.outer(len(part) * each, each)
+            self._gram[:-1, :-1] += part.T @ part
+            self._gram += np.outer(len(part) * each, each)
             if len(self._cross):
                 self._cross[:, :-1] += (those - mean.astype(np.float32)).T @ part
                 self._cross += np.outer(len(part) * mean, each)

@@ -32,7 +32,7 @@ from .policy import Policy
 from .table import Scores
 
 # Of each pair so many times at the most, and of each kind of policy so many images.
-_TIMES, _IMAGES = 30, 60
+_TIMES, _IMAGES = 60, 60
 _WARMUP, _STEADY = 5, 8
 
 _clock = time.perf_counter_ns

@@ -59,20 +59,9 @@ class Views:
         self.right = table.right(top)
         self._made: dict[tuple[int, ...], View] = {}
         own = [self.costs((place,))[0] for place in range(len(table.candidates))]
-        order = sorted(range(len(own)), key=lambda place: own[place])
-        # The most accurate, and of several alike the cheapest.
-        self.reference = min(order, key=lambda place: -int(self.right[:, place].sum()))
-        self.order = self._distinct(order)
-
-    def _distinct(self, order: Sequence[int]) -> list[int]:
-        """Without dearer forms of a model (on another target, in another precision) that are not clearly more accurate
-        than a cheaper one: they answer alike, and would only be tried in its place."""
-        kept: list[int] = []
-        for place in order:
-            forms = [each for each in kept if self.table.candidates[each].model == self.table.candidates[place].model]
-            if place == self.reference or all(_better(self.right[:, place], self.right[:, each]) for each in forms):
-                kept.append(place)
-        return kept
+        stands = forms([candidate.model for candidate in table.candidates], own, self.right)
+        self.reference = _reference(own, self.right)
+        self.order = [place for place, stand in stands.items() if stand == place]
 
     def sure(self, logs: Floats) -> Mapping[str, Floats]:
         raise NotImplementedError
@@ -105,6 +94,27 @@ class Views:
     def enough(self) -> int:
         """How many the reference has right."""
         return int(self.right[:, self.reference].sum())
+
+
+def forms(models: Sequence[str], costs: Sequence[float], right: Flags) -> dict[int, int]:
+    """For each candidate, the cheapest first, the one that stands for it: itself, or a cheaper form of its model (on
+    another target, in another precision) that is about as accurate. These answer alike, and the dearer one would only
+    be tried in the other's place."""
+    reference, found = _reference(costs, right), dict[int, int]()
+    for place in _cheapest_first(costs):
+        alike = [each for each in dict.fromkeys(found.values()) if models[each] == models[place]]
+        as_good = [each for each in alike if not _better(right[:, place], right[:, each])]
+        found[place] = as_good[0] if as_good and place != reference else place
+    return found
+
+
+def _cheapest_first(costs: Sequence[float]) -> list[int]:
+    return sorted(range(len(costs)), key=costs.__getitem__)
+
+
+def _reference(costs: Sequence[float], right: Flags) -> int:
+    """The most accurate, and of several alike the cheapest."""
+    return max(_cheapest_first(costs), key=lambda place: int(right[:, place].sum()))
 
 
 def _better(right: Flags, other: Flags) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ..core.choice import Company
 from ..core.chooser import Loadable, Ready
@@ -23,15 +24,21 @@ def company(
     probabilities: Sequence[bool],
     pictures: Pictures,
     *,
+    stands: Mapping[int, int] | None = None,
     for_s: float = FOR_S,
 ) -> Company:
-    """In a process of its own, where all of them can be in one."""
+    """In a process of its own, where all of them can be in one. `stands` says who stands for each, None: all for
+    themselves. There are as many figures as pairs, and time for only so many: of twenty candidates each pair would be
+    tried a few times, and chance be taken for what they do to each other."""
+    stands = {place: place for place in range(len(contenders))} if stands is None else stands
+    there = sorted(set(stands.values()))
     members = tuple(
-        Loadable(each.name, each.cell.model, each.target, each.exam.preprocess, known)
-        for each, known in zip(contenders, probabilities, strict=True)
+        Loadable(each.name, each.cell.model, each.target, each.exam.preprocess, probabilities[place])
+        for place in there
+        for each in (contenders[place],)
     )
     ready = Ready(members, classes, (), "single", {"candidate": 0})
-    cells = [each.cell for each in contenders]
+    cells = [contenders[place].cell for place in there]
     limit = cells[0].memory_bytes
     found = isolate.call(
         "edgewise.select.company:together",
@@ -42,4 +49,10 @@ def company(
         cores=list(cells[0].cores or shared_cores(cells, 0)),
         for_s=for_s,
     )
-    return from_json(Company, found)
+    return _spread(from_json(Company, found), [there.index(stands[place]) for place in range(len(contenders))])
+
+
+def _spread(found: Company, of: Sequence[int]) -> Company:
+    """For each candidate, what was found of the one it is taken for."""
+    after = tuple(tuple(found.after_ns[own][other] for other in of) for own in of)
+    return replace(found, after_ns=after, since_ns=tuple(found.since_ns[own] for own in of))

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..core.chooser import Live
-from ..core.errors import rebuild
+from ..core.errors import EdgewiseError, rebuild
 from ..core.records import from_json, to_json
 from ..core.types import Failure
 from ..measure.isolate import Worker
@@ -24,7 +24,9 @@ from ..select.chain import spent
 from ..select.chooser import policy_of
 from ..select.deciding import deciding_ns
 from ..select.policy import Policy, looking_ns
+from ..select.table import Table
 from .choosers import Opened
+from .company import company
 from .compare import shared_cores
 from .prepare import Limits
 from .prices import TURN_NS, WARMUP_NS, Side, some
@@ -55,6 +57,7 @@ def live(
     # In any order but that of the classes.
     places = order.sample(range(len(found.indices)), min(images, len(found.indices)))
     shown = Pictures(exam.data, exam.labels, tuple(found.indices[place] for place in places))
+    beside = _beside(found, policy)
     went: list[Went] = []
     sides = [Side(contender) for contender in asked]
     with ExitStack() as stack:
@@ -83,12 +86,30 @@ def live(
             done += count
             progress(done, images)
     asked_of = dict(zip(policy.candidates, sides, strict=True))
-    return _compared(opened, found, policy, went, asked_of, places[:held])
+    return _compared(opened, found, beside, policy, went, asked_of, places[:held])
+
+
+def _beside(found: Gathered, policy: Policy) -> Table:
+    """What candidates take in each other's company now, like their prices: of those alone that the policy may ask, and
+    so more surely than when it was of all."""
+    table = found.table
+    if table.company is None or len(policy.candidates) < 2:
+        return table
+    asked = tuple(policy.candidates)
+    stands = {place: place if place in asked else asked[0] for place in range(len(table.candidates))}
+    pictures = some(found.exam, found.indices)
+    try:
+        now = company(found.contenders, table.classes, found.probabilities, pictures, stands=stands)
+    except EdgewiseError:
+        # They were together once: that counts then.
+        return table
+    return replace(table, company=now)
 
 
 def _compared(
     opened: Opened,
     found: Gathered,
+    beside: Table,
     policy: Policy,
     went: Sequence[Went],
     sides: Mapping[int, Side],
@@ -101,11 +122,11 @@ def _compared(
     time_ns = np.array([each for turn in went for each in turn.time_ns])
     answers = np.array([each for turn in went for each in turn.answers])
     asked = np.array([each for turn in went for each in turn.asked], np.bool_)
-    seen = found.table.rows([places[number % len(places)] for number in range(len(answers))])
+    seen = beside.rows([places[number % len(places)] for number in range(len(answers))])
     replayed = policy.replay(seen)
     alike = (asked == replayed.ran).all(axis=1)
-    extra = deciding_ns(policy, seen) + looking_ns(policy, found.table)
-    now = list(found.table.candidates)
+    extra = deciding_ns(policy, seen) + looking_ns(policy, beside)
+    now = list(beside.candidates)
     for place, side in sides.items():
         # Means on both sides: whatever disturbs the machine does so in proportion to the time it finds something to.
         run_ns = statistics.fmean(ns for turn in side.turns for ns in turn.run_ns)
@@ -115,7 +136,7 @@ def _compared(
     return Live(
         len(time_ns),
         float(time_ns.mean()),
-        float(spent(replace(found.table, candidates=tuple(now)), policy.candidates, replayed.ran).mean()) + extra,
+        float(spent(replace(beside, candidates=tuple(now)), policy.candidates, replayed.ran).mean()) + extra,
         float(spent(planned, policy.candidates, replayed.ran).mean()) + extra,
         float((alike & (answers == replayed.answers)).mean()),
         float((answers == seen.labels).mean()),

@@ -36,6 +36,7 @@ from ..select.features.reduce import PIXELS
 from ..select.folds import halves
 from ..select.policies import cascade, single
 from ..select.policy import Policy, looking_ns
+from ..select.search import forms
 from ..select.table import Scores, Table
 from ..store.db import Store
 from . import home
@@ -186,8 +187,10 @@ def gathered(
     left = tuple(each.contender for each, _ in priced)
     known = tuple(each for _, each in drawn)
     alone = ""
+    own = [candidate.run_ns + candidate.prepare_ns for candidate in candidates]
+    stands = forms([candidate.model for candidate in candidates], own, table.right())
     try:
-        table = replace(table, company=company(left, table.classes, known, pictures))
+        table = replace(table, company=company(left, table.classes, known, pictures, stands=stands))
     except EdgewiseError as error:
         alone = error.message
     if features:

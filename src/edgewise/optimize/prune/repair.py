@@ -14,7 +14,7 @@ import numpy as np
 
 from ...model.graph import Array, Graph, Node
 from ..observe import Observe
-from ..sums import Sums
+from ..sums import CHUNK
 from .coupling import Coupled
 from .linear import Linear, linear, patches, rewritten, rows
 from .statistics import ROWS, held, per_sample, places
@@ -97,10 +97,9 @@ def fit(
     affine: bool = False,
 ) -> tuple[Array, Array]:
     """Weights and bias near the layer's own, by which `x` weighed plus `other` comes close to `t`."""
-    sums = Sums(x.shape[1], t.shape[1])
-    before = other + _made(x, layer.weights, layer.bias)
-    sums.add(x, t - before)
-    products = held(sums.products(layer.biased), ridge)
+    features = Centred(x)
+    before = other + features.weighed(layer.weights, layer.bias)
+    products = held(features.squares(layer.biased), ridge)
     rounds = rounds if np.isfinite(low) or np.isfinite(high) else 0
     # Solving once takes a third of the time of inverting, which pays only if it is done again and again.
     inverted = np.linalg.inv(products) if rounds else None
@@ -109,16 +108,14 @@ def fit(
         found: Array = np.linalg.solve(products, cross.T).T if inverted is None else cross @ inverted
         return found
 
-    weights, bias = _moved(layer, sums, solved)
+    weights, bias = _moved(layer, features, t - before, solved)
     for _ in range(rounds):
-        made = _made(x, weights, bias) + other
+        made = features.weighed(weights, bias) + other
         # Where the target is out of bounds, so may the value be, wherever it wants.
         aimed = np.where(t <= low, np.minimum(made, low), np.where(t >= high, np.maximum(made, high), t))
-        again = Sums(x.shape[1], t.shape[1], gram=sums.gram)
-        again.add(x, aimed - before)
-        weights, bias = _moved(layer, again, solved)
+        weights, bias = _moved(layer, features, aimed - before, solved)
     if affine:
-        made = _made(x, weights, bias)
+        made = features.weighed(weights, bias)
         wanted = t - other
         # An output that always says the same has no spread to widen.
         spread = np.where(made.std(axis=0) > 1e-6, wanted.std(axis=0) / np.maximum(made.std(axis=0), 1e-6), 1.0)
@@ -127,19 +124,43 @@ def fit(
     return weights, bias
 
 
-def _made(x: Array, weights: Array, bias: Array) -> Array:
-    found: Array = x @ weights.T.astype(np.float32) + bias.astype(np.float32)
-    return found
+class Centred:
+    """Features without their means, which are taken out once: there are hundreds of megabytes of them, and they are
+    gone through again and again. Products are summed in single precision part by part, and the parts in double."""
+
+    def __init__(self, x: Array) -> None:
+        self.means: Array = x.mean(axis=0, dtype=np.float64)
+        self._x = x - self.means.astype(np.float32)
+
+    def weighed(self, weights: Array, bias: Array) -> Array:
+        found: Array = self._x @ weights.T.astype(np.float32)
+        found += (bias + weights @ self.means).astype(np.float32)
+        return found
+
+    def squares(self, centred: bool) -> Array:
+        """The mean product of every feature with every feature; `centred`: of what they are off their means."""
+        found = self._products(self._x)
+        return found if centred else found + np.outer(self.means, self.means)
+
+    def cross(self, t: Array) -> tuple[Array, Array]:
+        """The mean product of every target with every feature off its mean, and the targets' means."""
+        middle = t.mean(axis=0, dtype=np.float64)
+        return self._products(t - middle.astype(np.float32)), middle
+
+    def _products(self, t: Array) -> Array:
+        found = np.zeros((t.shape[1], self._x.shape[1]))
+        for begin in range(0, len(t), CHUNK):
+            found += t[begin : begin + CHUNK].T @ self._x[begin : begin + CHUNK]
+        return found / max(1, len(t))
 
 
-def _moved(layer: Linear, sums: Sums, solved: Callable[[Array], Array]) -> tuple[Array, Array]:
-    """The layer's own weights, and what takes away of the error that is the target of `sums` as much as can be."""
-    cross, means = sums.cross[:, :-1] / max(1, sums.count), sums.means
+def _moved(layer: Linear, features: Centred, error: Array, solved: Callable[[Array], Array]) -> tuple[Array, Array]:
+    """The layer's own weights, and what takes away of the error as much as can be."""
+    cross, middle = features.cross(error)
     if not layer.biased:
-        return layer.weights + solved(cross), layer.bias
-    error = sums.cross[:, -1] / max(1, sums.count)
-    step = solved(cross - np.outer(error, means))
-    return layer.weights + step, layer.bias + error - step @ means
+        return layer.weights + solved(cross + np.outer(middle, features.means)), layer.bias
+    step = solved(cross)
+    return layer.weights + step, layer.bias + middle - step @ features.means
 
 
 def _targets(whole: Graph, aims: Sequence[Aim], observe: Observe, count: int, least: int) -> Mapping[str, Array]:
