@@ -1,10 +1,10 @@
 """P4: what optimizations without training make of two CIFAR-100 networks, on one core and split over two.
 
 The rows of Table 2 of a study of phones: each technique by itself, then together as the search finds them, for a loss
-of at most 1.0 point and of the paper's own 2.67. Statistics come from `train_sample.npz`, decisions rest on 2,000
-images of `test.npz` and what is printed was measured on its other 8,000. Latency is over that of the same engine's own,
-fully optimized fp32 on one core, in turns; so is that of the same model in halves on two cores. An interrupted run goes
-on where it was (--save).
+of at most 1.0 point with weights of at most 0.15, and for the paper's own loss of 2.67. Statistics come from
+`train_sample.npz`, decisions rest on 2,000 images of `test.npz` and what is printed was measured on its other 8,000.
+Latency is over that of the same engine's own, fully optimized fp32 on one core, in turns; so is that of the same model
+in halves on two cores. An interrupted run goes on where it was (--save).
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ NETWORKS = ("resnet18", "mobilenet_v2_050")
 ENGINES = ("openvino:cpu@1", "ort:cpu@1")
 # Technique by technique, as the paper lists them; the last ones are what the search is made of.
 SINGLE = ("lowrank(cost=0.7)", "prune(cost=0.7)", "fuse", "reorder", "quantize", "quantize(correct=bias)")
-LOSSES = (1.0, 2.67)
 BAR = 0.16
-# Of what the weights took.
+# Of what the weights took, where no more than a point may be lost; the paper's own loss has no such limit.
 WEIGHTS_BAR = 0.15
+TIGHT = 1.0
+LOSSES = {TIGHT: WEIGHTS_BAR, 2.67: None}
 
 
 class Bench:
@@ -65,8 +66,9 @@ class Bench:
     def of(self, recipe: str) -> Optimized:
         return self._run(replace(self.asked, recipe=recipes.parse(recipe)))
 
-    def found(self, points: float) -> Optimized:
-        return self._run(replace(self.asked, max_loss=points / 100, budget_s=self.options.budget))
+    def found(self, points: float, weight_bytes: int | None) -> Optimized:
+        asked = replace(self.asked, max_loss=points / 100, budget_s=self.options.budget)
+        return self._run(replace(asked, max_weight_bytes=weight_bytes))
 
     def _run(self, asked: Asked) -> Optimized:
         return optimize(asked, self.wanted, self.store, say, lambda detail: None, self._call)
@@ -131,16 +133,16 @@ def main() -> None:
         for network in options.networks:
             for engine in options.engines:
                 bench = Bench(network, engine, store, options, call)
-                found = [bench.of(recipe) for recipe in options.steps]
-                for points in LOSSES:
-                    found.append(bench.found(points))
+                found = [bench.of(recipe) for recipe in (AS_IT_IS, *options.steps)]
+                whole_bytes[network] = found[0].front.points[0].weight_bytes or 0
+                for points, share in LOSSES.items():
+                    found.append(bench.found(points, share and int(share * whole_bytes[network])))
                     front = found[-1].front
                     chosen = next((point for point in front.points if point.recipe == front.chosen), None)
                     best[network, engine, points] = chosen
                 seen = {point.recipe: point for each in found for point in each.front.points}
                 models = {each.front.chosen: each.model for each in found if each.front.chosen and each.model}
                 models[AS_IT_IS] = bench.wanted.models[0]
-                whole_bytes[network] = seen[AS_IT_IS].weight_bytes or 0
                 for recipe, point in seen.items():
                     if recipe in models:
                         rows.append(line(network, engine, point, seen[AS_IT_IS], split(bench, models[recipe])))
@@ -154,7 +156,7 @@ def main() -> None:
     print("| network | engine | recipe | top-1 | points lost | weights | MB | latency, one core | split over two |")
     print("|---|---|---|---|---|---|---|---|---|")
     print("\n".join(rows))
-    tight = [p for (network, _, points), p in best.items() if network == "resnet18" and points == LOSSES[0] and p]
+    tight = [p for (network, _, points), p in best.items() if network == "resnet18" and points == TIGHT and p]
     quickest = min(tight, key=lambda point: point.ratio[1] if point.ratio else 9.0, default=None)
     if quickest is None or quickest.ratio is None:
         finish("P4", 1.0, (1.0, 1.0), BAR, False, found=json.dumps(None))
@@ -173,7 +175,7 @@ def main() -> None:
         for (network, engine, points), point in best.items()
     }
     small = (quickest.weight_bytes or 0) <= WEIGHTS_BAR * whole_bytes["resnet18"]
-    kept = quickest.reported is not None and 100 * quickest.reported.interval[1] <= LOSSES[0]
+    kept = quickest.reported is not None and 100 * quickest.reported.interval[1] <= TIGHT
     finish("P4", value, (low, high), BAR, value <= BAR and small and kept, found=details)
 
 

@@ -94,7 +94,14 @@ def test_openvino_names_the_part_that_is_missing(tiny_onnx: Path) -> None:
 
 @pytest.mark.parametrize(
     "on",
-    ["ort:cpu{optimize=none}", "ort:cpu{spin=off}", "ort:cpu{arena=off}", "ort:cpu{inter=2}", "ort:cpu{session.x=1}"],
+    [
+        "ort:cpu{optimize=none}",
+        "ort:cpu{spin=off}",
+        "ort:cpu@2{spin=run}",
+        "ort:cpu{arena=off}",
+        "ort:cpu{inter=2}",
+        "ort:cpu{session.x=1}",
+    ],
 )
 def test_ort_options(tiny_onnx: Path, on: str) -> None:
     with Session(cell(tiny_onnx, on)) as session:

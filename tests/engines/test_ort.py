@@ -257,3 +257,11 @@ def test_a_run_that_fails_says_what_failed(tmp_path: Path) -> None:
     for target in (PLAIN, LENT):
         with pytest.raises(EngineFailure, match="bad"):
             ort.load(model, target).run(x)
+
+
+def test_several_in_one_process_do_not_take_cores_from_each_other() -> None:
+    two = Target("ort", "cpu", "fp32", 2)
+    assert ort.among(two).option("spin") == "run", "idle threads of one would look for work while the next one runs"
+    assert ort.among(PLAIN) == PLAIN, "nobody to wait"
+    chosen = Target("ort", "cpu", "fp32", 2, options=(("spin", "off"),))
+    assert ort.among(chosen) == chosen, "who says something else gets that"

@@ -7,7 +7,11 @@ from edgewise.optimize.search import Space, Tried, search
 
 
 def driven(
-    surface: Callable[[str], tuple[float, float] | None], max_loss: float, space: Space, known_within: float = 0.0
+    surface: Callable[[str], tuple[float, float] | None],
+    max_loss: float,
+    space: Space,
+    known_within: float = 0.0,
+    fits: Callable[[str], bool] = lambda recipe: True,
 ) -> dict[str, Tried]:
     """Everything that was tried; a surface tells latency and loss of a recipe, None where it cannot be made."""
     asking, known = search(space), {}
@@ -17,7 +21,8 @@ def driven(
             if recipe not in known:
                 found = surface(recipe)
                 low = found[0] * (1 - known_within) if found else 0.0
-                known[recipe] = Tried(found[0], found[1] <= max_loss, low) if found else Tried(None, False)
+                good = found is not None and found[1] <= max_loss
+                known[recipe] = Tried(found[0] if found else None, good, low, fits(recipe))
             recipe = asking.send(known[recipe])
     except StopIteration:
         return known
@@ -119,3 +124,30 @@ def test_of_forms_that_were_not_told_apart_the_better_answers_go_on() -> None:
     for within, tail in ((0.0, "quantize"), (0.1, "quantize(calibrate=mse, correct=bias)")):
         known = driven(noisy, 0.005, Space(), within)
         assert {recipe.split(" | ")[-1] for recipe in known if "prune" in recipe} == {tail}
+
+
+def test_what_is_too_large_goes_on_shrinking_though_it_becomes_no_quicker() -> None:
+    def size(recipe: str) -> float:
+        return (0.25 if "quantize" in recipe else 1.0) * cost_of(recipe, "lowrank") * cost_of(recipe, "prune")
+
+    def as_quick(recipe: str) -> tuple[float, float]:
+        return 0.25 if "quantize" in recipe else 1.0, ordinary(recipe)[1]
+
+    small = driven(as_quick, 0.02, Space(("lowrank",)), fits=lambda recipe: size(recipe) <= 0.15)
+    assert any(tried.allowed for tried in small.values())
+    assert all("quantize" in recipe for recipe in small if "lowrank" in recipe), "rounding makes it smaller"
+    free = driven(as_quick, 0.02, Space(("lowrank",)))
+    assert len([recipe for recipe in free if "lowrank" in recipe]) == 1, "nobody asked for less, and it is no quicker"
+
+
+def test_a_step_below_what_is_too_large_is_found() -> None:
+    """Halving ends at 0.6, which is accurate enough, and a finer step is small enough."""
+
+    def steep(recipe: str) -> tuple[float, float]:
+        lowrank = cost_of(recipe, "lowrank")
+        return 0.25 if "quantize" in recipe else 1.0, 0.1 * (lowrank < 0.57)
+
+    known = driven(steep, 0.01, Space(("lowrank",)), fits=lambda recipe: cost_of(recipe, "lowrank") <= 0.59)
+    assert [recipe for recipe, tried in known.items() if tried.allowed] == [
+        "fuse | lowrank(cost=0.575) | quantize(calibrate=mse, correct=bias)"
+    ]

@@ -101,11 +101,15 @@ class Front:
 
     def allowed(self, point: Point) -> bool:
         """Whether a point is likely to do all that was asked, as far as the images say that decisions rest on."""
-        if point.reason or point.ratio is None:
-            return False
-        unlike = self.max_loss is not None and point.recipe != AS_IT_IS
-        if unlike and (point.decided is None or point.decided.bound(self.held_images) > (self.max_loss or 0.0)):
-            return False
+        return not point.reason and point.ratio is not None and self.accurate(point) and self.fits(point)
+
+    def accurate(self, point: Point) -> bool:
+        if self.max_loss is None or point.recipe == AS_IT_IS:
+            return True
+        return point.decided is not None and point.decided.bound(self.held_images) <= self.max_loss
+
+    def fits(self, point: Point) -> bool:
+        """Whether it is small and quick enough."""
         if self.max_weight_bytes is not None and (point.weight_bytes or 0) > self.max_weight_bytes:
             return False
         return self.max_p50_ns is None or (point.p50_ns is not None and point.p50_ns <= self.max_p50_ns)

@@ -23,12 +23,18 @@ _WORTH = 0.98
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Latency over that of the model as it is, None where it could not be made or run; whether all that was asked for
-    seems to hold; and how low the ratio may be for all that was measured."""
+    """Latency over that of the model as it is, None where it could not be made or run; whether it seems accurate
+    enough; how low the ratio may be for all that was measured; and whether it keeps to the limits of size and time that
+    were asked for: what does not may with less work."""
 
     ratio: float | None
-    allowed: bool
+    accurate: bool
     low: float = math.inf
+    fits: bool = True
+
+    @property
+    def allowed(self) -> bool:
+        return self.accurate and self.fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +54,14 @@ def search(space: Space) -> Search:
     """Every recipe that is worth a try, each the moment what came before is known."""
     fused = yield space.first
     head = (space.first,) if fused.ratio is not None else ()
-    tail, ratio = yield from _quantized(space, head)
+    tail, before = yield from _quantized(space, head, fused)
     least = yield from _by_turns(
         {
-            name: _halved(lambda cost, name=name: _recipe(*head, _step(name, cost), *tail), ratio)  # type: ignore[misc]
+            name: _halved(lambda cost, name=name: _recipe(*head, _step(name, cost), *tail), before)  # type: ignore[misc]
             for name in space.smaller
         }
     )
-    best: list[tuple[float, float, Callable[[float], str]]] = []
+    best: list[_Found] = []
     for name, cost in least.items():
         best += yield from _again(lambda cost, name=name: _recipe(*head, _step(name, cost), *tail), cost)  # type: ignore[misc]
     if len(least) > 1:
@@ -68,30 +74,47 @@ def search(space: Space) -> Search:
 
             best += yield from _again(both, (1 + least[space.smaller[0]]) / 2)
     if best:
-        _, cost, make = min(best, key=lambda each: each[0])
-        yield from _finer(make, cost)
+        chosen = min(best, key=lambda each: (not each.tried.fits, each.tried.ratio))
+        yield from _finer(chosen.make, chosen.cost)
 
 
-def _quantized(space: Space, head: tuple[str, ...]) -> Generator[str, Tried, tuple[tuple[str, ...], float]]:
-    """The form of quantization to go on with, none where each loses too much; and the latency with it."""
-    found: list[tuple[float, float, str]] = []
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was tried of a recipe with this cost, and what makes it with another one."""
+
+    tried: Tried
+    cost: float
+    make: Callable[[float], str]
+
+
+def _quantized(
+    space: Space, head: tuple[str, ...], fused: Tried
+) -> Generator[str, Tried, tuple[tuple[str, ...], Tried]]:
+    """The form of quantization to go on with, none where each loses too much; and what was found of it."""
+    found: list[tuple[str, Tried]] = []
     for form in space.quantized:
         tried = yield _recipe(*head, form)
-        if tried.allowed and tried.ratio is not None:
-            found.append((tried.ratio, tried.low, form))
+        if tried.accurate and tried.ratio is not None:
+            found.append((form, tried))
     for count in _FLOATS if space.quantized and not found else ():
         form = f"quantize(calibrate=mse, correct=bias, keep={count})"
         tried = yield _recipe(*head, form)
-        if tried.allowed and tried.ratio is not None:
-            found.append((tried.ratio, tried.low, form))
+        if tried.accurate and tried.ratio is not None:
+            found.append((form, tried))
             break
-    # What rounding does not make quicker is only made worse by it.
-    found = [each for each in found if each[0] < _WORTH]
+    # What rounding does not make quicker is only made worse by it, unless it has to become smaller.
+    found = [each for each in found if _ratio(each[1]) < _WORTH or not fused.fits]
     if not found:
-        return (), 1.0
-    quickest = min(found)[0]
+        return (), Tried(1.0, True, fits=fused.fits)
+    quickest = min(_ratio(tried) for _, tried in found)
     # Of those alike, or not told apart, the last, which does most for the answers.
-    return next(((form,), ratio) for ratio, low, form in reversed(found) if min(ratio * _WORTH, low) <= quickest)
+    return next(
+        ((form,), tried) for form, tried in reversed(found) if min(_ratio(tried) * _WORTH, tried.low) <= quickest
+    )
+
+
+def _ratio(tried: Tried) -> float:
+    return math.inf if tried.ratio is None else tried.ratio
 
 
 def _by_turns(all_: Mapping[str, Generator[str, Tried, float | None]]) -> Generator[str, Tried, dict[str, float]]:
@@ -109,18 +132,20 @@ def _by_turns(all_: Mapping[str, Generator[str, Tried, float | None]]) -> Genera
     return {name: cost for name in all_ if (cost := ended[name]) is not None}
 
 
-def _halved(make: Callable[[float], str], before: float) -> Generator[str, Tried, float | None]:
-    """The least cost that is allowed, to a step; None where taking work away does not make it quicker, or never is."""
+def _halved(make: Callable[[float], str], before: Tried) -> Generator[str, Tried, float | None]:
+    """The least cost that is accurate enough, to a step; None where none is, or where taking work away does not make it
+    quicker, and it is small and quick enough as it is."""
     low, high, cost = _LEAST - _STEP, 1.0, _BEGIN
     least: float | None = None
+    enough = _ratio(before) * _WORTH
     while high - low > _STEP * 1.5:
         tried = yield make(cost)
-        if tried.ratio is None or not tried.allowed:
+        if tried.ratio is None or not tried.accurate:
             low = cost
-        elif min(tried.ratio, tried.low) < before * _WORTH:
+        elif not before.fits or min(tried.ratio, tried.low) < enough:
             high = cost
             # Where it may be quicker, and cannot be told, less work will tell.
-            least = cost if tried.ratio < before * _WORTH else least
+            least = cost if not before.fits or tried.ratio < enough else least
         else:
             # Where this much less work is no quicker, a little less is not either.
             return least
@@ -130,19 +155,17 @@ def _halved(make: Callable[[float], str], before: float) -> Generator[str, Tried
     return least
 
 
-def _again(
-    make: Callable[[float], str], cost: float
-) -> Generator[str, Tried, list[tuple[float, float, Callable[[float], str]]]]:
+def _again(make: Callable[[float], str], cost: float) -> Generator[str, Tried, list[_Found]]:
     tried = yield make(cost)
-    return [(tried.ratio, cost, make)] if tried.allowed and tried.ratio is not None else []
+    return [_Found(tried, cost, make)] if tried.accurate and tried.ratio is not None else []
 
 
 def _finer(make: Callable[[float], str], cost: float) -> Search:
-    """Down as long as it is allowed, in small steps."""
+    """Down as long as it is accurate enough, in small steps."""
     while cost - _FINE >= _LEAST:
         cost -= _FINE
         tried = yield make(cost)
-        if not tried.allowed:
+        if not tried.accurate:
             return
 
 

@@ -169,7 +169,8 @@ class _Optimize:
                     return "the time was up before the search was"
                 point = self._point(recipe)
                 low, ratio, _ = point.ratio or (math.inf, None, None)
-                recipe = asking.send(Tried(ratio, self._front().allowed(point), low))
+                front = self._front()
+                recipe = asking.send(Tried(ratio, front.accurate(point), low, front.fits(point)))
         except StopIteration:
             return ""
 
