@@ -19,12 +19,11 @@ from ..core.chooser import HINT, Answer, Held, Loadable, Ready
 from ..core.errors import InputError
 from ..core.protocols import Executable, Feeds
 from ..core.records import from_json
-from ..core.types import Placement
 from ..data import arrays, files
 from ..data.dataset import Image
 from ..data.preprocess import Batch
 from ..measure.asking import Asking
-from ..parallel.build import build
+from ..parallel import opening
 from ..system import meters
 from . import drift
 from .course import Course, answered, begun, followed, packed
@@ -41,11 +40,13 @@ class Chooser:
     """Opened from a plan by `edgewise.load`. It runs where it is: processes that a target's cores ask for, and time
     limits, are for `edgewise run` and `edgewise bench`. With `in_any_order`, whether images are still like those of the
     promise is asked of all of them at the end (`settle`), in an order drawn by lot: files come by name, one class after
-    another, and that order is no change."""
+    another, and that order is no change. Models are loaded as `among` several of one process, unless the policy asks
+    one only."""
 
-    def __init__(self, ready: Ready, *, in_any_order: bool = False) -> None:
+    def __init__(self, ready: Ready, *, in_any_order: bool = False, among: bool = False) -> None:
         self._ready = ready
         self._policy = policy_of(ready)
+        self._among = among or len(self._policy.candidates) > 1
         self._open: dict[int, Executable] = {}
         self._asking: dict[int, Asking] = {}
         self._held: dict[int, int | None] = {}
@@ -212,7 +213,7 @@ class Chooser:
             member = self._ready.members[place]
             _import(member)
             before = meters.rss_bytes()
-            self._open[place] = build(member.model, Placement.single(member.target))
+            self._open[place] = opening.opened(member.model, member.target, among=self._among)
             after = meters.rss_bytes()
             self._held[place] = None if before is None or after is None else max(0, after - before)
             self._loading_ns += time.perf_counter_ns() - begin

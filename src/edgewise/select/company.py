@@ -49,7 +49,7 @@ def together(
         affinity.pin(tuple(cores))
     opened = from_json(Ready, ready)
     images = cycle(decoded(from_json(Pictures, pictures)))
-    with Chooser(opened) as chooser:
+    with Chooser(opened, among=True) as chooser:
         asking = [chooser.asking(place) for place in range(len(opened.members))]
         for each in asking:
             for _ in range(_WARMUP):
@@ -129,9 +129,14 @@ def _deciding(
             longer.append(took_ns / again_ns)
             if time.monotonic() > deadline:
                 break
-        # Few, so that one disturbance would show in a mean.
-        found[name] = statistics.median(stages_ns)
+        found[name] = _usual(stages_ns)
     return found, max(1.0, statistics.median(longer)) if longer else 1.0
+
+
+def _usual(times: Sequence[float]) -> float:
+    """The mean, since it is means that are added up; without the longest twentieth: they are few, and one disturbance
+    would show."""
+    return statistics.fmean(sorted(times)[: max(1, len(times) - len(times) // 20)])
 
 
 def _row(asking: Sequence[Asking], image: Image, place: int) -> Scores:

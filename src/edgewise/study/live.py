@@ -71,8 +71,10 @@ def live(
         for side in sides:
             side.open(some(exam, found.indices))
             side.warm_up(warmup_ns)
-        worker.call("went", first=0, count=min(images, 5 * _TURN), settle=0)
+        warm = from_json(Went, worker.call("went", first=0, count=min(images, 5 * _TURN), settle=0))
         worker.pause()
+        # Turns of the same length: what is let run for a moment only is disturbed less than what runs on.
+        turn_ns = max(turn_ns, int(_TURN * statistics.median(warm.time_ns)))
         done = 0
         while done < images:
             count = min(_TURN, images - done)
