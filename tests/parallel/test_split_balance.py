@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,7 @@ from edgewise.core.types import Model
 from edgewise.model.graph import graph
 from edgewise.parallel.split.balance import Balance, Way, nearby, predicted_ns, rates, settled, uneven
 from edgewise.parallel.split.executable import Split
+from edgewise.parallel.split.run import Clock
 from edgewise.parallel.split.search import Background, candidates
 from edgewise.parallel.split.source import Source
 from edgewise.parallel.split.ways import Ways
@@ -279,6 +282,59 @@ def test_closed_while_it_loads(tmp_path: Path) -> None:
             os.kill(pid, 0)
     with pytest.raises(EngineFailure, match="closed"):
         _check(split, model, range(1))
+
+
+def test_frames_beside_a_load_say_nothing_of_their_way(tmp_path: Path) -> None:
+    model, go_on, step = _model(tmp_path), threading.Event(), 1_000_000
+    now = 0
+
+    def clock() -> int:
+        nonlocal now
+        now += step
+        return now
+
+    split = _split(model, clock)
+    balance = split._balance
+    assert balance is not None and balance.trial is None
+
+    def refused() -> Any:
+        go_on.wait()
+        raise EngineFailure("no memory")
+
+    try:
+        before = balance.mean_ns()
+        split._loading = Background(refused)
+        step *= 3
+        _check(split, model, range(30))
+        assert balance.mean_ns() == before
+    finally:
+        go_on.set()
+        split.close()
+
+
+def test_a_pause_between_frames_is_nobody_wanting_the_core() -> None:
+    """Who thinks so sleeps instead of looking, and loses a little in each exchange."""
+    pipe = os.pipe()
+    clock = Clock(mmap.mmap(-1, mmap.PAGESIZE), 0, 0, [pipe], lambda: None)
+
+    def looks_after(pause_s: float, wait_s: float) -> int:
+        time.sleep(pause_s)
+        clock.begin(1, 1, [])
+        time.sleep(wait_s)
+        until = time.process_time() + 0.002
+        while time.process_time() < until:
+            pass
+        clock.adapt()
+        return clock._look_ns
+
+    try:
+        wanted = looks_after(0, 0.02)
+        # A busy machine may take the core away in any of them, but hardly in all.
+        assert max(looks_after(0.02, 0) for _ in range(50)) > wanted
+    finally:
+        clock.close()
+        for end in pipe:
+            os.close(end)
 
 
 def test_a_way_that_cannot_be_loaded_changes_nothing(tmp_path: Path) -> None:

@@ -180,14 +180,37 @@ def test_the_next_one_does_not_search_again_unless_it_takes_longer(tmp_path: Pat
     assert path.read_text() != written
 
 
-@pytest.mark.parametrize("way", [UNEVEN, Way("single", part=1)])
-def test_it_begins_with_what_was_found(tmp_path: Path, way: Way) -> None:
+# What one part alone takes tells nothing of the others: all of them together get one try.
+@pytest.mark.parametrize(("way", "tried"), [(UNEVEN, []), (Way("single", part=1), [UNEVEN])])
+def test_it_begins_with_what_was_found(tmp_path: Path, way: Way, tried: list[Way]) -> None:
     model, path = _model(tmp_path), tmp_path / "shares.json"
     _plant(path, model, way)
     split = _split(model, path)
     try:
-        assert split.way == way and list(split._loaded) == [way]
+        assert split.way == way and list(split._loaded) == [way, *tried]
         _answers_are_right(split, model)
+    finally:
+        split.close()
+
+
+def test_frames_that_come_seldom_are_seldom_spent_on_trials(tmp_path: Path) -> None:
+    """Seconds may pass between frames: it is of their own time that trials may take a little."""
+    model, path = _model(tmp_path), tmp_path / "shares.json"
+    alone = Way("single", part=0)
+    _plant(path, model, alone)
+    now = 0
+
+    def clock() -> int:
+        nonlocal now
+        now += STEP_NS
+        return now
+
+    split = Split([(model, ())] * 2, parse_placement(f"split({ORT}, {ORT})"), now=clock, kept=str(path))
+    try:
+        for _ in range(50):
+            now += 10_000_000_000
+            assert split.way == alone
+            _answers_are_right(split, model)
     finally:
         split.close()
 

@@ -163,8 +163,9 @@ class Balance:
     """Which way the next frame is divided. A way is tried for a few frames, and stays if it is quicker; one that is
     not gets its next try later and later, as long as nothing changes.
 
-    `known_ns` is what a frame took in the first way when nothing better was found: where it still does, there is
-    nothing to look for until something changes.
+    `known_ns` is what a frame took in the first way when nothing better was found: where it still does, and keeps all
+    parts busy, there is nothing to look for until something changes. The clock is what all frames took together: where
+    they come seldom, so do trials.
     """
 
     def __init__(self, first: Way, known_ns: float | None = None) -> None:
@@ -224,9 +225,10 @@ class Balance:
         return True
 
     def _confirmed(self, mean_ns: float) -> bool:
-        """Asked once, of the way it began with."""
+        """Asked once, of the way it began with. Of one part alone there is nothing to confirm: it is as quick as ever,
+        and what was slow beside it may be so no more."""
         known_ns, self._known_ns = self._known_ns, None
-        return known_ns is not None and not apart(mean_ns, known_ns)
+        return known_ns is not None and self.current.kind != "single" and not apart(mean_ns, known_ns)
 
     def _changed(self, mean_ns: float, uneven: float) -> bool:
         if not self._baseline_ns:

@@ -65,7 +65,8 @@ class Split:
         # What kept the parts busy in the latest frames, and how those were divided.
         self._busy: deque[Array] = deque(maxlen=_FRAMES)
         self._busy_in: Way | None = None
-        self._asked_ns = 0
+        # What all frames took together: time by which trials are rare, however seldom somebody asks for a frame.
+        self._spent_ns = self._asked_ns = 0
         self._looking: Background[dict[Way, float]] | None = None
         self._loading: Background[Loaded] | None = None
         self._gave_up: str | None = None
@@ -171,13 +172,16 @@ class Split:
 
     def _tend(self, balance: Balance, way: Way, frame_ns: int) -> None:
         """After a frame: what it tells, and the next move in looking for something better."""
-        now = self._now()
-        if way == balance.current:
-            if way != self._busy_in:
-                self._busy_in = way
-                self._busy.clear()
-            self._busy.append(self._loaded[way].busy_ns.copy())
-        balance.note(frame_ns, now)
+        self._spent_ns += frame_ns
+        now = self._spent_ns
+        # Looking and loading slow down the frames beside them: those are no measure of the way they ran in.
+        if self._looking is None and self._loading is None:
+            if way == balance.current:
+                if way != self._busy_in:
+                    self._busy_in = way
+                    self._busy.clear()
+                self._busy.append(self._loaded[way].busy_ns.copy())
+            balance.note(frame_ns, now)
         if balance.current.kind != "single":
             self._split = balance.current
         if self._loading is not None:

@@ -53,11 +53,12 @@ class Clock:
         self._numbers = memoryview(memory)[at : at + clock_bytes(self.parts)].cast("q")
         self._read = pipes[own][0]
         self._wake = [(part, write) for part, (_, write) in enumerate(pipes) if part != own]
-        self._look_ns, self._slept_ns = _FREE_NS, 0
-        self._ran_ns, self._since_ns = time.process_time_ns(), time.perf_counter_ns()
+        self._look_ns = _FREE_NS
+        self._count()
 
     def begin(self, frame: int, way: int, parts: Collection[int]) -> None:
         """A frame, and the parts that have something to do in it."""
+        self._count()
         self._numbers[0] = frame << _BITS | way
         self._wake_sleepers(parts)
 
@@ -73,16 +74,19 @@ class Clock:
     def wait_for_frame(self, after: int) -> tuple[int, int]:
         """A later frame than this one, and its way. Frames in which a part has nothing to do may pass unseen."""
         self._until(0, (after + 1) << _BITS)
+        self._count()
         said = self._numbers[0]
         return said >> _BITS, said & ((1 << _BITS) - 1)
 
+    def _count(self) -> None:
+        """From the beginning of a frame: between frames nobody may have wanted anything."""
+        self._ran_ns, self._since_ns, self._slept_ns = time.process_time_ns(), time.perf_counter_ns(), 0
+
     def adapt(self) -> None:
-        """Once per frame: whether others want this core."""
-        ran, now = time.process_time_ns(), time.perf_counter_ns()
-        passed = now - self._since_ns
-        taken = passed - self._slept_ns - (ran - self._ran_ns)
+        """At the end of a frame: whether others wanted this core meanwhile."""
+        passed = time.perf_counter_ns() - self._since_ns
+        taken = passed - self._slept_ns - (time.process_time_ns() - self._ran_ns)
         self._look_ns = _WANTED_NS if taken > _TAKEN * passed else _FREE_NS
-        self._ran_ns, self._since_ns, self._slept_ns = ran, now, 0
 
     def _until(self, place: int, number: int) -> None:
         numbers = self._numbers
