@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,10 @@ from edgewise.core.errors import EngineFailure
 from edgewise.core.text import parse_placement, parse_target
 from edgewise.core.types import Model
 from edgewise.model.graph import graph
+from edgewise.parallel.split import run, search
 from edgewise.parallel.split.balance import Balance, Way, nearby, predicted_ns, rates, settled, uneven
 from edgewise.parallel.split.executable import Split
 from edgewise.parallel.split.run import Clock
-from edgewise.parallel.split.search import Background, candidates
 from edgewise.parallel.split.source import Source
 from edgewise.parallel.split.ways import Ways
 from networks import Network, whole
@@ -81,6 +82,8 @@ class Machine:
     """Parts of known speed, in work per ns, and what each exchange costs. Somebody else may want the second one's core,
     and then has it for `slice_ns` as often as it has worked as long."""
 
+    near = True
+
     def __init__(self, ways: Ways, speed: tuple[float, ...], exchange_ns: float, seed: int = 0) -> None:
         self.ways, self.speed, self.exchange_ns = ways, list(speed), exchange_ns
         self.random = np.random.default_rng(seed)
@@ -95,6 +98,7 @@ class Machine:
         loads = self.ways.loads(way)
         busy = [[self.busy_ns(part, work) for part, work in enumerate(step)] for step in loads]
         took = sum(max(step) for step in busy) + self.exchange_ns * (len(loads) if way.kind != "single" else 0)
+        took += self.waiting_ns(loads)
         self.now += int(took)
         self.frames.append(took)
         if way == balance.current:
@@ -102,14 +106,16 @@ class Machine:
             self.latest_in = way
         balance.note(took, self.now)
         if balance.due(self.now, uneven(np.mean(self.latest, axis=0).tolist())):
-            if balance.current.kind == "single":
-                expected = {self.split: 0.0}
-            else:
-                self.split = balance.current
-                expected = candidates(
-                    self.ways, balance.current, np.mean(self.latest, axis=0).tolist(), balance.mean_ns()
-                )
-            if (wanted := balance.choose(expected, self.now)) is not None:
+            found = search.expected(
+                self.ways,
+                balance.current,
+                balance.split,
+                np.mean(self.latest, axis=0).tolist(),
+                balance.mean_ns(),
+                fine=not balance.calm,
+                near=self.near,
+            )
+            if (wanted := balance.choose(found, self.now)) is not None:
                 balance.begin(wanted)
 
     def busy_ns(self, part: int, work: float) -> float:
@@ -117,6 +123,10 @@ class Machine:
         if part and self.slice_ns:
             took += self.random.poisson(took / self.slice_ns) * self.slice_ns
         return float(took)
+
+    def waiting_ns(self, loads: Any) -> float:
+        """For turns, beyond what keeps anybody busy."""
+        return 0.0
 
     def run(self, frames: int) -> float:
         for _ in range(frames):
@@ -201,6 +211,27 @@ def test_alone_goes_back_to_a_split_when_that_becomes_better(ways: Ways) -> None
     machine.exchange_ns = 10_000
     machine.run(2000)
     assert machine.balance.current.kind == "split"
+
+
+class Crowded(Machine):
+    """The second core's owner lets others in for a small share of the work at once, and has them wait for more."""
+
+    def waiting_ns(self, loads: Any) -> float:
+        work = np.array(loads).sum(axis=0)
+        more = work[1] / work.sum() - 0.27
+        return max(0.0, 3 * more * self.alone_ns(0)) if work[0] else 0.0
+
+
+@pytest.mark.parametrize(("near", "kind"), [(True, "split"), (False, "single")])
+def test_what_is_near_is_tried_before_a_split_is_given_up(ways: Ways, near: bool, kind: str) -> None:
+    """How long the parts compute does not tell it: at equal shares all looks well, but for the time it takes."""
+    machine = Crowded(ways, (SPEED, SPEED), 10_000)
+    machine.near = near
+    machine.run(300)
+    assert machine.balance.calm and machine.balance.current.kind == kind
+    if near:
+        assert 0.65 < machine.share() < 0.85
+        assert machine.run(1000) < 0.85 * machine.alone_ns(0)
 
 
 def _model(tmp_path: Path) -> Model:
@@ -303,7 +334,7 @@ def test_frames_beside_a_load_say_nothing_of_their_way(tmp_path: Path) -> None:
 
     try:
         before = balance.mean_ns()
-        split._loading = Background(refused)
+        split._loading = search.Background(refused)
         step *= 3
         _check(split, model, range(30))
         assert balance.mean_ns() == before
@@ -337,6 +368,38 @@ def test_a_pause_between_frames_is_nobody_wanting_the_core() -> None:
             os.close(end)
 
 
+def test_who_was_kept_waiting_looks_again_later_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside somebody who wants the core all the time: a frame that is slept through tells nothing of it."""
+    now, worked = 0, 0
+    clock_of = SimpleNamespace(perf_counter_ns=lambda: now, process_time_ns=lambda: worked)
+    monkeypatch.setattr(run, "time", clock_of)
+    pipe = os.pipe()
+    clock = Clock(mmap.mmap(-1, mmap.PAGESIZE), 0, 0, [pipe], lambda: None)
+    looking = clock._look_ns
+
+    def looks(frames: int, others: bool) -> list[bool]:
+        nonlocal now, worked
+        found = []
+        for number in range(frames):
+            clock.begin(number, 1, [])
+            found.append(clock._look_ns == looking)
+            # Who looks all the time gets half of it.
+            now, worked = now + 10_000_000, worked + (5_000_000 if others and found[-1] else 10_000_000)
+            clock.adapt()
+        return found
+
+    try:
+        busy = looks(1000, others=True)
+        assert busy[0] and sum(busy) < 15
+        between = np.diff(np.flatnonzero(busy))
+        assert between[0] < 10 and (np.diff(between) >= 0).all() and between[-1] > 100
+        assert all(looks(1000, others=False)[200:])
+    finally:
+        clock.close()
+        for end in pipe:
+            os.close(end)
+
+
 def test_a_way_that_cannot_be_loaded_changes_nothing(tmp_path: Path) -> None:
     model = _model(tmp_path)
     split = _split(model)
@@ -351,7 +414,7 @@ def test_a_way_that_cannot_be_loaded_changes_nothing(tmp_path: Path) -> None:
         while balance.trial is not None:
             _check(split, model, range(1))
         before = balance.current
-        split._loading = Background(fail)
+        split._loading = search.Background(fail)
         _check(split, model, range(40))
         assert balance.current == before
         assert split.ran().notes[-1] == "not changed any more: no memory"

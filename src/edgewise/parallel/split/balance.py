@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from statistics import fmean, stdev
 from typing import Literal
@@ -21,7 +21,7 @@ Shares = tuple[tuple[float, ...], ...]
 Table = Sequence[Sequence[float]]
 
 # The first part's share, of two: few, so that what was cut and loaded once is found again.
-_RATIOS = (0.2, 0.25, 1 / 3, 0.4, 0.5, 0.6, 2 / 3, 0.75, 0.8)
+_RATIOS = (0.2, 0.25, 0.3, 1 / 3, 0.4, 0.5, 0.6, 2 / 3, 0.7, 0.75, 0.8)
 # Frames that tell how long a way takes, and those after a change that do not count.
 _WINDOW, _SETTLING = 20, 2
 # Of a way that is only tried, and of one that is slower every time.
@@ -127,6 +127,20 @@ def nearby(wanted: Sequence[float]) -> list[tuple[float, ...]]:
     return [(ratio, 1 - ratio) for ratio in sorted(_RATIOS, key=lambda ratio: abs(ratio - first))[:3]]
 
 
+def around(way: Way, axes: Sequence[Axis]) -> list[Way]:
+    """Those that differ in one thing from a way for several parts: a little more or less for the first, or the axis.
+    Sums are left out: they are for parts that wait long for each other, and that is seen while both work."""
+    mean = tuple(fmean(step) for step in zip(*way.shares, strict=True))
+    close = [replace(way, shares=(shares,)) for shares in nearby(mean)]
+    turned = [replace(way, shares=(nearby(mean)[0],), axis=axis) for axis in axes if axis != "inputs"]
+    return [each for each in (*close, *turned) if each != way]
+
+
+def even(way: Way) -> bool:
+    """Whether parts are treated alike; one that runs alone is not."""
+    return way.kind != "single" and all(max(step) <= min(step) * (1 + _MEASURED) for step in way.shares)
+
+
 def apart(one_ns: float, other_ns: float) -> bool:
     """Whether it is something else than chance that makes one of them longer."""
     return max(one_ns, other_ns) > min(one_ns, other_ns) * (1 + _CHANGED)
@@ -165,11 +179,12 @@ class Balance:
 
     `known_ns` is what a frame took in the first way when nothing better was found: where it still does, and keeps all
     parts busy, there is nothing to look for until something changes. The clock is what all frames took together: where
-    they come seldom, so do trials.
+    they come seldom, so do trials. `split` is the best way for several parts, for when one runs alone.
     """
 
-    def __init__(self, first: Way, known_ns: float | None = None) -> None:
+    def __init__(self, first: Way, known_ns: float | None = None, split: Way | None = None) -> None:
         self.current = first
+        self.split = split or first
         self._known_ns = known_ns
         self.trial: Way | None = None
         self.changes = 0
@@ -179,6 +194,8 @@ class Balance:
         self._judged_ns: int | None = None
         self._baseline_ns = self._baseline_uneven = 0.0
         self._apart, self._rest_ns = 0, _RECHECK_NS
+        # Until when trials have cost their share of the time.
+        self._paid_ns = 0
 
     @property
     def way(self) -> Way:
@@ -214,6 +231,7 @@ class Balance:
         self._apart = self._apart + 1 if self._changed(mean, uneven) else 0
         if self._apart >= _LOOKS:
             self._apart, self._rest_ns = 0, min(_LONGEST_REST_NS, 2 * self._rest_ns)
+            self._paid_ns = 0
             for seen in self._seen.values():
                 seen.again_ns, seen.pause_ns = 0, _RECHECK_NS
         elif self.settled and self.current.kind != "single":
@@ -247,15 +265,25 @@ class Balance:
         """Of ways with what they are expected to take, the one to try. One on a single part is tried in any case: it is
         what there would be without a split."""
         mean = self.mean_ns()
-        waiting = {way: self._seen.get(way, _Seen()).again_ns for way in expected_ns}
+        waiting: dict[Way, float]
+        if self.calm:
+            waiting = {way: max(self._paid_ns, self._seen.get(way, _Seen()).again_ns) for way in expected_ns}
+        else:
+            # Until all that is worth it had its try, nothing gets a second one: nor do shares of their own for every
+            # step, which come out a little different each time.
+            tried = [way.axis for way in self._seen if len(way.shares) > 1 and way != self.current]
+            again = {way: way in self._seen or (len(way.shares) > 1 and way.axis in tried) for way in expected_ns}
+            waiting = {way: math.inf if again[way] else 0.0 for way in expected_ns}
         open_ = {way: ns for way, ns in expected_ns.items() if way != self.current and waiting[way] <= now_ns}
         better = {way: ns for way, ns in open_.items() if ns < mean * (1 - _EXPECTED)}
         found = min(better, key=lambda way: better[way], default=None)
         if found is None:
             found = next((way for way in open_ if way.kind == "single"), None)
         if found is None and not self.calm:
-            # Another axis once: what copies and caches cost is not in what is expected.
-            found = next((way for way in open_ if way.axis != self.current.axis and way not in self._seen), None)
+            # Another axis once: what copies and caches cost is not in what is expected. And where parts are not alike,
+            # whatever is near: nor is what it costs to come by turns on a core that others want.
+            unlike = not even(self.current)
+            found = next((way for way in open_ if unlike or way.axis != self.current.axis), None)
         self.settled = found is None
         self.calm |= self.settled
         return found
@@ -270,16 +298,20 @@ class Balance:
     def _decide(self, trial: Way, now_ns: int) -> None:
         tried, before = self._seen[trial], self._seen[self.current]
         self.trial = None
+        if trial.kind != "single" and tried.mean_ns() < self._seen[self.split].mean_ns():
+            self.split = trial
         gain = before.mean_ns() - tried.mean_ns()
         if gain > max(before.mean_ns() * _MEASURED, math.hypot(before.error_ns(), tried.error_ns())):
             before.again_ns, before.pause_ns = now_ns + _RECHECK_NS, _RECHECK_NS
             self.current, self._baseline_ns = trial, 0.0
+            self.split = trial if trial.kind != "single" else self.split
             self._rest_ns = _RECHECK_NS
             self.changes += 1
             return
         # What trials cost stays a small part of the time between them.
         cost = (tried.mean_ns() - before.mean_ns()) * (len(tried.frames_ns) + _SETTLING)
-        tried.again_ns = now_ns + max(tried.pause_ns, int(cost / _SPENT))
+        self._paid_ns = now_ns + int(cost / _SPENT)
+        tried.again_ns = now_ns + tried.pause_ns
         tried.pause_ns = min(_LONGEST_NS, 2 * tried.pause_ns)
         # The frames of the old way are from before the trial, but nothing has happened to it since.
         before.skip = 1

@@ -23,7 +23,7 @@ from .balance import Balance, Way, apart, uneven
 from .chains import Axis
 from .crew import Crew, Loaded
 from .kept import Found, about, keep, recall
-from .search import Background, candidates
+from .search import Background, expected
 from .source import Source, any_batch, forms, source_for
 from .ways import Ways
 
@@ -93,7 +93,6 @@ class Split:
         # Gone when all is read: a process that is ended from outside could not remove it any more.
         with tempfile.TemporaryDirectory(prefix="edgewise-", ignore_cleanup_errors=True) as folder:
             self._ways, self._first = _prepared(models, targets, axis, shares, Path(folder))
-        self._split = self._first
         self._crew = Crew(models, targets, cores, timeout_s)
         if any(share is not None for share in given):
             self._loaded[self._first] = self._load(self._first)
@@ -114,8 +113,8 @@ class Split:
             except EdgewiseError:
                 self._found = None
             else:
-                self._split, self._began = self._found.split, True
-                return Balance(self._found.way, self._found.frame_ns)
+                self._began = True
+                return Balance(self._found.way, self._found.frame_ns, self._found.split)
         self._loaded[self._first] = self._load(self._first)
         return Balance(self._first)
 
@@ -124,7 +123,7 @@ class Split:
         balance = self._balance
         if self._kept is None or balance is None or self._gave_up is not None or not balance.judged:
             return
-        found = Found(self._about, balance.current, self._split, balance.mean_ns())
+        found = Found(self._about, balance.current, balance.split, balance.mean_ns())
         known = self._found
         if (
             known is None
@@ -182,8 +181,6 @@ class Split:
                     self._busy.clear()
                 self._busy.append(self._loaded[way].busy_ns.copy())
             balance.note(frame_ns, now)
-        if balance.current.kind != "single":
-            self._split = balance.current
         if self._loading is not None:
             if self._loading.done and (loaded := self._result(self._loading)) is not None:
                 self._begin(balance, loaded)
@@ -191,9 +188,15 @@ class Split:
             if self._looking.done and (expected_ns := self._result(self._looking)) is not None:
                 self._choose(balance, expected_ns, now)
         elif self._busy_in == balance.current and self._due(balance, now):
-            busy = np.mean(self._busy, axis=0).T
-            current, mean_ns = balance.current, balance.mean_ns()
-            self._looking = Background(lambda: self._candidates(current, busy, mean_ns, balance.calm), balance.calm)
+            self._looking = Background(self._look(balance), balance.calm)
+
+    def _look(self, balance: Balance) -> Callable[[], dict[Way, float]]:
+        """To be done beside frames, by what is known before them."""
+        busy, mean_ns = np.mean(self._busy, axis=0).T.tolist(), balance.mean_ns()
+        current, split, fine = balance.current, balance.split, not balance.calm
+        # What is near was tried by the run that found the way this one began with.
+        near = balance.calm or not self._began
+        return lambda: expected(self._ways, current, split, busy, mean_ns, fine=fine, near=near)
 
     def _due(self, balance: Balance, now: int) -> bool:
         # Asked after every frame, and worth computing only now and then.
@@ -209,11 +212,6 @@ class Split:
         except Exception as error:  # noqa: BLE001 - engines raise anything
             self._gave_up = str(error) or type(error).__name__
             return None
-
-    def _candidates(self, current: Way, busy_ns: Array, frame_ns: float, calm: bool) -> dict[Way, float]:
-        found = candidates(self._ways, current, busy_ns.tolist(), frame_ns, fine=not calm)
-        # Of a split, nothing is known while one target runs alone: it gets its try whenever its time has come.
-        return found if current.kind != "single" else {self._split: 0.0}
 
     def _choose(self, balance: Balance, expected_ns: Mapping[Way, float], now_ns: int) -> None:
         self._looking = None
@@ -233,7 +231,7 @@ class Split:
         self._loaded[way] = loaded
         balance.begin(way)
         alike = [each for each in self._loaded if (each.kind == "single") == (way.kind == "single")]
-        spare = [each for each in alike if each not in (way, balance.current, self._split)]
+        spare = [each for each in alike if each not in (way, balance.current, balance.split)]
         for each in spare[: max(0, len(alike) - (1 if way.kind == "single" else _KEPT))]:
             self._crew.forget(self._loaded.pop(each))
 

@@ -24,11 +24,11 @@ from ...core.records import from_json
 from ...core.text import parse_target
 from ...core.types import Model
 from ...system import affinity, meters
-from ...system.process import die_with_parent
+from ...system.process import die_with_parent, take_turns_of
 from ..opening import settle
 from ..part import say
 from .cut import Step
-from .run import Clock, Part, follow
+from .run import TURN_NS, Clock, Part, follow
 
 
 def main() -> None:
@@ -42,6 +42,7 @@ def main() -> None:
                 affinity.pin(tuple(asked["cores"]))
             target = parse_target(asked["target"])
             settle(target)
+            take_turns_of(TURN_NS)
             pipes = list(zip(wake_fds[::2], wake_fds[1::2], strict=True))
             clock = Clock(mmap.mmap(memory_fd, asked["clock"]), 0, asked["part"], pipes, _no_matter)
             ways: dict[int, Part] = {}

@@ -3,7 +3,8 @@
 Between steps they wait for each other by looking at numbers in that memory: who looks finds out within a microsecond,
 and who sleeps is woken within fifty. But on a core that others want too, looking uses up the turns that the work needs:
 then a part looks for a moment only and sleeps until it is woken. It finds out which is the case by what it got: time
-that passed while it neither slept nor ran was taken by somebody else.
+that passed while it neither slept nor ran was taken by somebody else. Only looking tells: who sleeps gets its turns at
+once. So one that was kept waiting goes on sleeping, and looks for a frame now and then, each time later.
 
 Parts can hold several ways of dividing a frame; which of them it is for is told with every frame.
 """
@@ -25,13 +26,17 @@ from ..memory import fill
 from ..opening import opened
 from .cut import Lies, Step
 
+# What parts ask for: longer than most steps, so that one is not interrupted, and shorter than what others take where
+# nobody asked.
+TURN_NS = 1_000_000
 # A number per part, each in a cache line of its own, so that nobody's looking disturbs another's writing.
 _LINE = 8
 # How long to look before sleeping: where the core is free, and where others want it.
 _FREE_NS = 2_000_000
 _WANTED_NS = 20_000
-# More than this share of the time taken by others makes a core a wanted one.
+# More than this share of the time taken by others makes a core a wanted one, for so many frames at first and at most.
 _TAKEN = 0.05
+_WARY, _WARIEST = 8, 128
 # A sleeper looks up in any case after so long: a wake-up may have crossed its falling asleep.
 _NAP_S = 0.005
 # A frame's number and the way it is divided, or a step of it, are one number, which is read and written at once.
@@ -54,6 +59,8 @@ class Clock:
         self._read = pipes[own][0]
         self._wake = [(part, write) for part, (_, write) in enumerate(pipes) if part != own]
         self._look_ns = _FREE_NS
+        # Frames until it looks again, and how many that are after the next one that is disturbed.
+        self._left, self._wary = 0, _WARY
         self._count()
 
     def begin(self, frame: int, way: int, parts: Collection[int]) -> None:
@@ -83,10 +90,19 @@ class Clock:
         self._ran_ns, self._since_ns, self._slept_ns = time.process_time_ns(), time.perf_counter_ns(), 0
 
     def adapt(self) -> None:
-        """At the end of a frame: whether others wanted this core meanwhile."""
+        """At the end of a frame: whether others want this core, as far as that can be told."""
+        if self._left:
+            self._left -= 1
+            self._look_ns = _WANTED_NS if self._left else _FREE_NS
+            return
         passed = time.perf_counter_ns() - self._since_ns
         taken = passed - self._slept_ns - (time.process_time_ns() - self._ran_ns)
-        self._look_ns = _WANTED_NS if taken > _TAKEN * passed else _FREE_NS
+        if taken > _TAKEN * passed:
+            self._look_ns, self._left = _WANTED_NS, self._wary
+            self._wary = min(_WARIEST, 2 * self._wary)
+        else:
+            # A short frame may go undisturbed beside others, too.
+            self._wary = max(_WARY, self._wary - 1)
 
     def _until(self, place: int, number: int) -> None:
         numbers = self._numbers

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from .balance import Shares, Table, Way, nearby, predicted_ns, rates, settled
+from .balance import Shares, Table, Way, around, even, nearby, predicted_ns, rates, settled
 from .ways import Ways
 
 T = TypeVar("T")
@@ -15,6 +15,21 @@ T = TypeVar("T")
 _FIRST = 1.15
 # What must be expected of adding up shares of sums before it is tried.
 _WORTH = 0.05
+
+
+def expected(
+    ways: Ways, now: Way, split: Way, busy_ns: Table, frame_ns: float, *, fine: bool = True, near: bool = True
+) -> dict[Way, float]:
+    """The ways to choose from with the ns that a frame would take. While one part runs alone nothing is known of the
+    others: then the best `split` there was, and those `near` it, stand there with as good as nothing, to be tried in
+    that order."""
+    beside = around(split, ways.axes) if near and split.kind == "split" else []
+    if now.kind == "single":
+        return {way: float(place) for place, way in enumerate([split, *beside])}
+    found = candidates(ways, now, busy_ns, frame_ns, fine=fine)
+    if fine and not even(now):
+        found |= {way: frame_ns for way in beside if way not in found}
+    return found
 
 
 def candidates(ways: Ways, now: Way, busy_ns: Table, frame_ns: float, *, fine: bool = True) -> dict[Way, float]:

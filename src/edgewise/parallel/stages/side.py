@@ -22,10 +22,10 @@ from ...core.records import from_json
 from ...core.text import parse_target
 from ...core.types import Model, Target
 from ...system import affinity, meters
-from ...system.process import die_with_parent
+from ...system.process import die_with_parent, take_turns_of
 from ..part import say
 from ..split.cut import Step
-from ..split.run import Clock, Part, follow
+from ..split.run import TURN_NS, Clock, Part, follow
 
 Waits = Sequence[Sequence[Sequence[int]]]
 
@@ -63,6 +63,7 @@ def main() -> None:
             asked: dict[str, Any] = json.loads(requests.readline())
             if asked["cores"]:
                 affinity.pin(tuple(asked["cores"]))
+            take_turns_of(TURN_NS)
             memory = mmap.mmap(memory_fd, 0)
             pipes = list(zip(wake_fds[::2], wake_fds[1::2], strict=True))
             clock = Clock(memory, asked["clock"], asked["part"], pipes, _no_matter)
