@@ -24,6 +24,9 @@ _DEEPEST = 8
 MOST_SLOTS = 4096
 # Of a new observation in what a hand is expected to take: the machine's speed changes within tenths of a second.
 _FRESH = 0.2
+# A hand may be so much later than expected with what it holds: one that is late holds back all others, and one that is
+# early nobody.
+_LATE = 0.1
 # Of a frame: a hand this near to the end of one is done with it.
 _EXACT = 1e-9
 
@@ -109,7 +112,8 @@ class Dealer:
                 count -= 1
             if not count:
                 return ()
-        ahead = self._ahead(who, free_ns + count * hand.frame_ns, now_ns)
+        takes_ns = free_ns + count * hand.frame_ns - now_ns
+        ahead = self._ahead(who, now_ns + (1 + _LATE) * takes_ns, now_ns)
         first = min(ahead, len(self._waiting) - count)
         taken = tuple(self._waiting[first : first + count])
         del self._waiting[first : first + count]
