@@ -332,6 +332,7 @@ def main() -> None:
         live_images=images,
         same_answers=chosen.same,
         live_over_replayed=lived,
+        live_over_replayed_of_each_part=[part.lived.ratio for part in parts],
         ratio_of_each_part=each_part,
         deciding_over_best=overhead,
         violations=[broken, given, DRAWS],

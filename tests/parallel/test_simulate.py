@@ -120,6 +120,14 @@ def test_spread_keeps_the_mean_and_order_costs_little() -> None:
     assert found.delay_ns(0.95) <= 1.5 * 5 * MS
 
 
+@pytest.mark.parametrize("frame_ms", [(4, 16), (4, 6), (2, 4, 16), (1, 20)])
+def test_a_slow_one_is_hardly_ever_late(frame_ms: tuple[int, ...]) -> None:
+    """Whose frames differ by a tenth: who waits for the next answer does not see that somebody slow had it."""
+    run = simulate([Worker(str(each), each * MS) for each in frame_ms], 1500, jitter=0.1)
+    assert run.per_s > 0.98 * sum(1e9 / (each * MS) for each in frame_ms)
+    assert run.delay_ns(0.95) < 1.35 * min(frame_ms) * MS
+
+
 def test_one_that_slows_down_gets_fewer_frames_and_one_that_dies_none() -> None:
     halved = simulate([Worker("a", 10 * MS, 2.0, 0), Worker("b", 10 * MS)], 600)
     assert halved.per_s == pytest.approx(150, rel=0.02)

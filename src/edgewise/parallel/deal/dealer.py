@@ -24,9 +24,9 @@ _DEEPEST = 8
 MOST_SLOTS = 4096
 # Of a new observation in what a hand is expected to take: the machine's speed changes within tenths of a second.
 _FRESH = 0.2
-# A hand may be so much later than expected with what it holds: one that is late holds back all others, and one that is
-# early nobody.
-_LATE = 0.1
+# Of what a slow hand takes longer than another one: by so much it is taken to be late. One that is late holds back all
+# others, and one that is early nobody.
+_LATE = 0.5
 # Of a frame: a hand this near to the end of one is done with it.
 _EXACT = 1e-9
 
@@ -112,8 +112,7 @@ class Dealer:
                 count -= 1
             if not count:
                 return ()
-        takes_ns = free_ns + count * hand.frame_ns - now_ns
-        ahead = self._ahead(who, now_ns + (1 + _LATE) * takes_ns, now_ns)
+        ahead = self._ahead(who, free_ns + count * hand.frame_ns, now_ns)
         first = min(ahead, len(self._waiting) - count)
         taken = tuple(self._waiting[first : first + count])
         del self._waiting[first : first + count]
@@ -152,10 +151,10 @@ class Dealer:
 
     def _ahead(self, who: int, done_ns: float, now_ns: int) -> int:
         """How many of the waiting frames the others will have come to when this hand is done with its chunk: to the
-        nearest, since one that is late holds back all after it, and too many that are early fill the window."""
-        count = 0
+        nearest of those alike, since too many that are early fill the window; and more of those that are quicker."""
+        count, own_ns = 0, self.hands[who].service_ns
         for other in self._others(who):
-            lead = done_ns - other.free_ns(now_ns)
+            lead = done_ns + _LATE * max(0.0, own_ns - other.service_ns) - other.free_ns(now_ns)
             if lead > 0:
                 count += other.chunk * math.ceil(lead / other.service_ns - 0.5)
         return count
