@@ -22,7 +22,7 @@ from edgewise.core.text import parse_placement, parse_target
 from edgewise.core.types import Model
 from edgewise.model.graph import graph
 from edgewise.parallel.split import run, search
-from edgewise.parallel.split.balance import Balance, Way, nearby, predicted_ns, rates, settled, uneven
+from edgewise.parallel.split.balance import Balance, Way, around, nearby, predicted_ns, rates, settled, uneven
 from edgewise.parallel.split.executable import Split
 from edgewise.parallel.split.run import Clock
 from edgewise.parallel.split.source import Source
@@ -234,6 +234,65 @@ def test_what_is_near_is_tried_before_a_split_is_given_up(ways: Ways, near: bool
         assert machine.run(1000) < 0.85 * machine.alone_ns(0)
 
 
+class Loading(Machine):
+    """A way that is not among the few kept is loaded first, beside frames that take three times as long meanwhile."""
+
+    loads = 0
+    _beside = 12
+
+    def frame(self) -> None:
+        before = self.balance.trial
+        super().frame()
+        way = self.balance.trial
+        if way is None or way == before or way.kind == "single" or way == self.balance.split:
+            return
+        self.loads += 1
+        self.balance.trial = None
+        for _ in range(self._beside):
+            took = 3 * self.alone_ns(0)
+            self.now += int(took)
+            self.frames.append(took)
+            self.balance.beside(took)
+        self.balance.begin(way)
+
+
+def test_alone_what_looking_costs_stays_a_small_part(ways: Ways) -> None:
+    """Every other cut has to be loaded again for its try, and loading slows down the frames beside it."""
+    machine = Loading(ways, (SPEED, SPEED), 20_000_000)
+    machine.run(2000)
+    assert machine.balance.current.kind == "single"
+    before = machine.loads
+    took = machine.run(12_000)
+    assert machine.loads - before < 20
+    assert took < 1.03 * machine.alone_ns(0)
+
+
+def test_what_is_kept_of_a_split_is_the_way_it_runs(ways: Ways) -> None:
+    """A trial that is quicker by less than what counts changes nothing: neither the way nor what is near it."""
+    balance = Balance(EQUAL)
+    other = Way("split", ((0.5, 0.5),), axis="rows")
+
+    def frames(count: int, took: float) -> None:
+        for number in range(count):
+            balance.note(took + number % 2, number * int(took))
+
+    frames(30, 10_000)
+    balance.begin(other)
+    frames(30, 9_950)
+    assert balance.trial is None
+    assert (balance.current, balance.split) == (EQUAL, EQUAL)
+
+
+@given(st.integers(2, 5), st.integers(0, 3))
+def test_what_is_near_is_something_else(parts: int, extra: int) -> None:
+    shares = tuple(1 / parts + 0.1 * extra * (part == 0) for part in range(parts))
+    way = Way("split", (shares,))
+    for each in around(way, ["auto", "rows"]):
+        whole = [share / sum(each.shares[0]) for share in each.shares[0]]
+        was = [share / sum(shares) for share in shares]
+        assert each.axis != way.axis or max(abs(a - b) for a, b in zip(whole, was, strict=True)) > 0.02
+
+
 def _model(tmp_path: Path) -> Model:
     return Network(3).save(tmp_path / "m.onnx", layers=6)
 
@@ -343,25 +402,26 @@ def test_frames_beside_a_load_say_nothing_of_their_way(tmp_path: Path) -> None:
         split.close()
 
 
-def test_a_pause_between_frames_is_nobody_wanting_the_core() -> None:
+def test_a_pause_between_frames_is_nobody_wanting_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who thinks so sleeps instead of looking, and loses a little in each exchange."""
+    now, worked = 0, 0
+    clock_of = SimpleNamespace(perf_counter_ns=lambda: now, process_time_ns=lambda: worked)
+    monkeypatch.setattr(run, "time", clock_of)
     pipe = os.pipe()
     clock = Clock(mmap.mmap(-1, mmap.PAGESIZE), 0, 0, [pipe], lambda: None)
+    looking = clock._look_ns
 
-    def looks_after(pause_s: float, wait_s: float) -> int:
-        time.sleep(pause_s)
-        clock.begin(1, 1, [])
-        time.sleep(wait_s)
-        until = time.process_time() + 0.002
-        while time.process_time() < until:
-            pass
+    def frame(number: int, pause_ns: int, taken_ns: int) -> bool:
+        nonlocal now, worked
+        now += pause_ns
+        clock.begin(number, 1, [])
+        now, worked = now + 10_000_000 + taken_ns, worked + 10_000_000
         clock.adapt()
-        return clock._look_ns
+        return clock._look_ns == looking
 
     try:
-        wanted = looks_after(0, 0.02)
-        # A busy machine may take the core away in any of them, but hardly in all.
-        assert max(looks_after(0.02, 0) for _ in range(50)) > wanted
+        assert all(frame(number, 20_000_000, 0) for number in range(5))
+        assert not frame(5, 0, 20_000_000)
     finally:
         clock.close()
         for end in pipe:

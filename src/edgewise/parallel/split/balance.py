@@ -20,6 +20,10 @@ Shares = tuple[tuple[float, ...], ...]
 # The same by step and part, in any unit of work or time.
 Table = Sequence[Sequence[float]]
 
+# Ratios around one: itself, and two on each side, since the next may be the same blocks of channels.
+_AROUND = 5
+# Shares that differ by less are the same cut.
+_SAME_SHARE = 0.025
 # The first part's share, of two: few, so that what was cut and loaded once is found again.
 _RATIOS = (0.2, 0.25, 0.3, 1 / 3, 0.4, 0.5, 0.6, 2 / 3, 0.7, 0.75, 0.8)
 # Frames that tell how long a way takes, and those after a change that do not count.
@@ -118,22 +122,36 @@ def predicted_ns(loads: Table, busy_ns: Table, others: Table) -> float:
     return whole
 
 
-def nearby(wanted: Sequence[float]) -> list[tuple[float, ...]]:
+def nearby(wanted: Sequence[float], count: int = 3) -> list[tuple[float, ...]]:
     """Shares to choose from, close to those that are wanted."""
     total = sum(wanted)
     if len(wanted) != 2:
         return [tuple(max(1, round(20 * each / total)) / 20 for each in wanted)]
     first = wanted[0] / total
-    return [(ratio, 1 - ratio) for ratio in sorted(_RATIOS, key=lambda ratio: abs(ratio - first))[:3]]
+    return [(ratio, 1 - ratio) for ratio in sorted(_RATIOS, key=lambda ratio: abs(ratio - first))[:count]]
 
 
 def around(way: Way, axes: Sequence[Axis]) -> list[Way]:
     """Those that differ in one thing from a way for several parts: a little more or less for the first, or the axis.
     Sums are left out: they are for parts that wait long for each other, and that is seen while both work."""
     mean = tuple(fmean(step) for step in zip(*way.shares, strict=True))
-    close = [replace(way, shares=(shares,)) for shares in nearby(mean)]
+    close = [replace(way, shares=(shares,)) for shares in nearby(mean, _AROUND)]
     turned = [replace(way, shares=(nearby(mean)[0],), axis=axis) for axis in axes if axis != "inputs"]
-    return [each for each in (*close, *turned) if each != way]
+    return [each for each in (*close, *turned) if not _same(each, way)]
+
+
+def _same(one: Way, other: Way) -> bool:
+    """Whether two ways are cut alike: shares are parts of a whole, however they are written."""
+    if (one.kind, one.axis, len(one.shares)) != (other.kind, other.axis, len(other.shares)):
+        return False
+    pairs = [
+        pair for steps in zip(one.shares, other.shares, strict=True) for pair in zip(*map(_parts, steps), strict=True)
+    ]
+    return all(abs(first - second) < _SAME_SHARE for first, second in pairs)
+
+
+def _parts(step: Sequence[float]) -> list[float]:
+    return [share / sum(step) for share in step]
 
 
 def even(way: Way) -> bool:
@@ -194,8 +212,9 @@ class Balance:
         self._judged_ns: int | None = None
         self._baseline_ns = self._baseline_uneven = 0.0
         self._apart, self._rest_ns = 0, _RECHECK_NS
-        # Until when trials have cost their share of the time.
+        # Until when trials have cost their share of the time; and what looking and loading have cost for the next.
         self._paid_ns = 0
+        self._beside_ns = 0.0
 
     @property
     def way(self) -> Way:
@@ -214,6 +233,12 @@ class Balance:
         hopeless = count >= _HOPELESS_AFTER and min(seen.frames_ns) > self.mean_ns() * (1 + _HOPELESS)
         if seen.tells(_TRIAL) or hopeless:
             self._decide(self.trial, now_ns)
+
+    def beside(self, frame_ns: float) -> None:
+        """A frame was done while something was looked for or loaded: it says nothing of its way, and what it took
+        longer is part of what the next trial costs."""
+        if self.judged:
+            self._beside_ns += max(0.0, frame_ns - self.mean_ns())
 
     def due(self, now_ns: int, uneven: float = 0.0) -> bool:
         """Whether it is time to look for something better: as long as there is something to try, and when the frames or
@@ -298,7 +323,10 @@ class Balance:
     def _decide(self, trial: Way, now_ns: int) -> None:
         tried, before = self._seen[trial], self._seen[self.current]
         self.trial = None
-        if trial.kind != "single" and tried.mean_ns() < self._seen[self.split].mean_ns():
+        beside_ns, self._beside_ns = self._beside_ns, 0.0
+        # While several parts run, the best way for them is the one they run in.
+        alone = self.current.kind == "single"
+        if alone and trial.kind != "single" and tried.mean_ns() < self._seen[self.split].mean_ns():
             self.split = trial
         gain = before.mean_ns() - tried.mean_ns()
         if gain > max(before.mean_ns() * _MEASURED, math.hypot(before.error_ns(), tried.error_ns())):
@@ -309,7 +337,7 @@ class Balance:
             self.changes += 1
             return
         # What trials cost stays a small part of the time between them.
-        cost = (tried.mean_ns() - before.mean_ns()) * (len(tried.frames_ns) + _SETTLING)
+        cost = (tried.mean_ns() - before.mean_ns()) * (len(tried.frames_ns) + _SETTLING) + beside_ns
         self._paid_ns = now_ns + int(cost / _SPENT)
         tried.again_ns = now_ns + tried.pause_ns
         tried.pause_ns = min(_LONGEST_NS, 2 * tried.pause_ns)

@@ -157,6 +157,9 @@ class Split:
         begin = self._now()
         try:
             answer = self._crew.run(self._loaded[way], feeds)
+        except InputError:
+            # What was asked is wrong, and nobody has begun with it.
+            raise
         except EdgewiseError:
             self.close()
             raise
@@ -181,6 +184,8 @@ class Split:
                     self._busy.clear()
                 self._busy.append(self._loaded[way].busy_ns.copy())
             balance.note(frame_ns, now)
+        elif balance.calm:
+            balance.beside(frame_ns)
         if self._loading is not None:
             if self._loading.done and (loaded := self._result(self._loading)) is not None:
                 self._begin(balance, loaded)
