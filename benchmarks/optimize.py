@@ -113,11 +113,16 @@ def line(network: str, engine: str, point: Point, whole: Point, two: tuple[float
     return f"| {network} | {engine} | {point.recipe} | {top1} | {loss} | {size} | {memory} | {ratio} | {cores} |"
 
 
+def _recipe(text: str) -> str:
+    """As it is written where it is found again."""
+    return str(recipes.parse(text))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--networks", nargs="+", default=NETWORKS)
     parser.add_argument("--engines", nargs="+", default=ENGINES)
-    parser.add_argument("--steps", nargs="*", default=SINGLE, help="recipes to try by themselves")
+    parser.add_argument("--steps", nargs="*", type=_recipe, default=SINGLE, help="recipes to try by themselves")
     parser.add_argument("--starts", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--budget", type=float, default=None, help="seconds for each search")

@@ -11,7 +11,8 @@ def driven(
     max_loss: float,
     space: Space,
     known_within: float = 0.0,
-    fits: Callable[[str], bool] = lambda recipe: True,
+    small: Callable[[str], bool] = lambda recipe: True,
+    quick: Callable[[float], bool] = lambda ratio: True,
 ) -> dict[str, Tried]:
     """Everything that was tried; a surface tells latency and loss of a recipe, None where it cannot be made."""
     asking, known = search(space), {}
@@ -22,7 +23,8 @@ def driven(
                 found = surface(recipe)
                 low = found[0] * (1 - known_within) if found else 0.0
                 good = found is not None and found[1] <= max_loss
-                known[recipe] = Tried(found[0] if found else None, good, low, fits(recipe))
+                soon = quick(found[0] if found else 1.0)
+                known[recipe] = Tried(found[0] if found else None, good, low, small(recipe), soon)
             recipe = asking.send(known[recipe])
     except StopIteration:
         return known
@@ -133,11 +135,21 @@ def test_what_is_too_large_goes_on_shrinking_though_it_becomes_no_quicker() -> N
     def as_quick(recipe: str) -> tuple[float, float]:
         return 0.25 if "quantize" in recipe else 1.0, ordinary(recipe)[1]
 
-    small = driven(as_quick, 0.02, Space(("lowrank",)), fits=lambda recipe: size(recipe) <= 0.15)
+    small = driven(as_quick, 0.02, Space(("lowrank",)), small=lambda recipe: size(recipe) <= 0.15)
     assert any(tried.allowed for tried in small.values())
     assert all("quantize" in recipe for recipe in small if "lowrank" in recipe), "rounding makes it smaller"
     free = driven(as_quick, 0.02, Space(("lowrank",)))
     assert len([recipe for recipe in free if "lowrank" in recipe]) == 1, "nobody asked for less, and it is no quicker"
+
+
+def test_a_limit_of_time_is_no_reason_to_round_what_becomes_slower_by_it() -> None:
+    def without_instructions(recipe: str) -> tuple[float, float]:
+        ratio, loss = ordinary(recipe)
+        return (ratio * 4.8, loss) if "quantize" in recipe else (ratio, loss)
+
+    known = driven(without_instructions, 0.02, Space(), quick=lambda ratio: ratio <= 0.55)
+    assert any(tried.allowed for tried in known.values())
+    assert not any("prune" in recipe and "quantize" in recipe for recipe in known)
 
 
 def test_a_step_below_what_is_too_large_is_found() -> None:
@@ -147,7 +159,7 @@ def test_a_step_below_what_is_too_large_is_found() -> None:
         lowrank = cost_of(recipe, "lowrank")
         return 0.25 if "quantize" in recipe else 1.0, 0.1 * (lowrank < 0.57)
 
-    known = driven(steep, 0.01, Space(("lowrank",)), fits=lambda recipe: cost_of(recipe, "lowrank") <= 0.59)
+    known = driven(steep, 0.01, Space(("lowrank",)), small=lambda recipe: cost_of(recipe, "lowrank") <= 0.59)
     assert [recipe for recipe, tried in known.items() if tried.allowed] == [
         "fuse | lowrank(cost=0.575) | quantize(calibrate=mse, correct=bias)"
     ]

@@ -109,9 +109,12 @@ class Front:
         return point.decided is not None and point.decided.bound(self.held_images) <= self.max_loss
 
     def fits(self, point: Point) -> bool:
-        """Whether it is small and quick enough."""
-        if self.max_weight_bytes is not None and (point.weight_bytes or 0) > self.max_weight_bytes:
-            return False
+        return self.small(point) and self.quick(point)
+
+    def small(self, point: Point) -> bool:
+        return self.max_weight_bytes is None or _weight(point) <= self.max_weight_bytes
+
+    def quick(self, point: Point) -> bool:
         return self.max_p50_ns is None or (point.p50_ns is not None and point.p50_ns <= self.max_p50_ns)
 
     @property

@@ -24,13 +24,18 @@ _WORTH = 0.98
 @dataclass(frozen=True, slots=True)
 class Tried:
     """Latency over that of the model as it is, None where it could not be made or run; whether it seems accurate
-    enough; how low the ratio may be for all that was measured; and whether it keeps to the limits of size and time that
-    were asked for: what does not may with less work."""
+    enough; how low the ratio may be for all that was measured; and whether it keeps to the limits of size and of time
+    that were asked for: what does not may with less work."""
 
     ratio: float | None
     accurate: bool
     low: float = math.inf
-    fits: bool = True
+    small: bool = True
+    quick: bool = True
+
+    @property
+    def fits(self) -> bool:
+        return self.small and self.quick
 
     @property
     def allowed(self) -> bool:
@@ -103,9 +108,9 @@ def _quantized(
             found.append((form, tried))
             break
     # What rounding does not make quicker is only made worse by it, unless it has to become smaller.
-    found = [each for each in found if _ratio(each[1]) < _WORTH or not fused.fits]
+    found = [each for each in found if _ratio(each[1]) < _WORTH or not fused.small]
     if not found:
-        return (), Tried(1.0, True, fits=fused.fits)
+        return (), Tried(1.0, True, small=fused.small, quick=fused.quick)
     quickest = min(_ratio(tried) for _, tried in found)
     # Of those alike, or not told apart, the last, which does most for the answers.
     return next(
@@ -134,7 +139,7 @@ def _by_turns(all_: Mapping[str, Generator[str, Tried, float | None]]) -> Genera
 
 def _halved(make: Callable[[float], str], before: Tried) -> Generator[str, Tried, float | None]:
     """The least cost that is accurate enough, to a step; None where none is, or where taking work away does not make it
-    quicker, and it is small and quick enough as it is."""
+    quicker, and it is small enough as it is."""
     low, high, cost = _LEAST - _STEP, 1.0, _BEGIN
     least: float | None = None
     enough = _ratio(before) * _WORTH
@@ -142,10 +147,10 @@ def _halved(make: Callable[[float], str], before: Tried) -> Generator[str, Tried
         tried = yield make(cost)
         if tried.ratio is None or not tried.accurate:
             low = cost
-        elif not before.fits or min(tried.ratio, tried.low) < enough:
+        elif not before.small or min(tried.ratio, tried.low) < enough:
             high = cost
             # Where it may be quicker, and cannot be told, less work will tell.
-            least = cost if not before.fits or tried.ratio < enough else least
+            least = cost if not before.small or tried.ratio < enough else least
         else:
             # Where this much less work is no quicker, a little less is not either.
             return least

@@ -170,7 +170,10 @@ class _Optimize:
                 point = self._point(recipe)
                 low, ratio, _ = point.ratio or (math.inf, None, None)
                 front = self._front()
-                recipe = asking.send(Tried(ratio, front.accurate(point), low, front.fits(point)))
+                # What could not be made leaves the model as it is.
+                there = point if not point.reason else front.as_it_is or point
+                accurate, small, quick = front.accurate(point), front.small(there), front.quick(there)
+                recipe = asking.send(Tried(ratio, accurate, low, small, quick))
         except StopIteration:
             return ""
 
