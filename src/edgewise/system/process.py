@@ -37,14 +37,22 @@ class _Attributes(ctypes.Structure):
 
 
 def take_turns_of(ns: int) -> bool:
-    """Ask for turns of this length for the thread that asks and those it will start; whether they were granted.
+    """Ask for turns of this length for the thread that asks and those it will start; whether the kernel took it.
 
     Its share of a core stays what it is. But who asks for shorter turns than the others there (1.4 ms and more on two
     cores) comes to them as soon as it is woken, instead of waiting until a turn of theirs is over: up to 4 ms.
     Linux does so from 6.12 on; before, it takes no notice.
     """
-    number = _SCHED_SETATTR.get(platform.machine())
-    if sys.platform != "linux" or number is None or os.sched_getscheduler(0) != os.SCHED_OTHER:
+    # The kernel's numbers are those of 64-bit programs.
+    number = _SCHED_SETATTR.get(platform.machine()) if sys.maxsize > 2**32 else None
+    if sys.platform != "linux" or number is None:
+        return False
+    try:
+        ordinary = os.sched_getscheduler(0) == os.SCHED_OTHER
+    except OSError:
+        # A C library may have the name and not do it.
+        return False
+    if not ordinary:
         return False
     nice = os.getpriority(os.PRIO_PROCESS, 0)
     asked = _Attributes(size=ctypes.sizeof(_Attributes), nice=nice, runtime_ns=ns)
