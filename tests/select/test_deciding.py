@@ -19,6 +19,7 @@ from edgewise.select.deciding import decided, deciding_ns
 from edgewise.select.policies import agreement, cascade, deferral, single
 from edgewise.select.search import forms
 from edgewise.select.table import Table
+from edgewise.study.company import spread
 
 KINDS: dict[str, Callable[..., Any]] = {
     "agreement": agreement.fit,
@@ -157,3 +158,10 @@ def test_dearer_forms_that_answer_alike_are_stood_for() -> None:
     luckier[np.flatnonzero(~luckier[:, 2])[:1], 2] = True
     assert forms(models, [100.0, 150.0, 900.0, 700.0], luckier)[2] == 2, "others are measured against the most accurate"
     assert forms(["a", "b", "c", "d"], [4.0, 3.0, 2.0, 1.0], right) == {3: 3, 2: 2, 1: 1, 0: 0}
+
+
+def test_two_forms_taken_for_one_are_not_free_of_each_other() -> None:
+    found = Company(((0.0, 5.0), (3.0, 0.0)), {}, 1.0, (1.0, 2.0))
+    known = spread(found, [0, 0, 1])
+    assert known.after_ns == ((0, 5, 5), (5, 0, 5), (3, 3, 0))
+    assert known.since_ns == (1, 1, 2)

@@ -169,9 +169,10 @@ class Held:
 @dataclass(frozen=True, slots=True)
 class Live:
     """A chooser run on images one by one, beside what replaying says of the same images. `live_ns` and `replayed_ns`
-    are means of one image; costs of candidates were taken in turns with the live run, so both saw the same machine.
-    `planned_ns` is by the costs in the plan. `same` is the share of images that were answered as replayed, by the same
-    candidates; `alike` of those where the same ones were asked. `distinct` images were shown, some of them again."""
+    are means of one image; costs of candidates were taken in turns with the live run, and what they take in each
+    other's company just before it, so both saw the same machine. `planned_ns` is by the costs that the plan was fitted
+    with. `same` is the share of images that were answered as replayed, by the same candidates; `alike` of those where
+    the same ones were asked. `distinct` images were shown, some of them again."""
 
     images: int
     live_ns: float

@@ -49,10 +49,20 @@ def company(
         cores=list(cells[0].cores or shared_cores(cells, 0)),
         for_s=for_s,
     )
-    return _spread(from_json(Company, found), [there.index(stands[place]) for place in range(len(contenders))])
+    return spread(from_json(Company, found), [there.index(stands[place]) for place in range(len(contenders))])
 
 
-def _spread(found: Company, of: Sequence[int]) -> Company:
-    """For each candidate, what was found of the one it is taken for."""
-    after = tuple(tuple(found.after_ns[own][other] for other in of) for own in of)
-    return replace(found, after_ns=after, since_ns=tuple(found.since_ns[own] for own in of))
+def spread(found: Company, of: Sequence[int]) -> Company:
+    """For each candidate, what was found of the one it is taken for. Two that are taken for the same one were not tried
+    after each other: they are taken to mind it as that one minds what it minds most."""
+
+    def after(place: int, other: int) -> float:
+        own = found.after_ns[of[place]]
+        return max(own) if of[place] == of[other] and place != other else own[of[other]]
+
+    everybody = range(len(of))
+    return replace(
+        found,
+        after_ns=tuple(tuple(after(place, other) for other in everybody) for place in everybody),
+        since_ns=tuple(found.since_ns[own] for own in of),
+    )

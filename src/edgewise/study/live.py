@@ -135,11 +135,13 @@ def _compared(
         prepare_ns = statistics.fmean(ns for turn in side.turns for ns in turn.prepare_ns)
         now[place] = replace(now[place], run_ns=run_ns, prepare_ns=prepare_ns)
     planned = replace(found.table, candidates=tuple(member.candidate for member in opened.plan.members))
+    told = planned.rows([places[number % len(places)] for number in range(len(answers))])
+    told_extra = deciding_ns(policy, told) + looking_ns(policy, planned)
     return Live(
         len(time_ns),
         float(time_ns.mean()),
         float(spent(replace(beside, candidates=tuple(now)), policy.candidates, replayed.ran).mean()) + extra,
-        float(spent(planned, policy.candidates, replayed.ran).mean()) + extra,
+        float(spent(planned, policy.candidates, replayed.ran).mean()) + told_extra,
         float((alike & (answers == replayed.answers)).mean()),
         float((answers == seen.labels).mean()),
         float(alike.mean()),
