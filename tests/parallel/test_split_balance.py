@@ -283,6 +283,32 @@ def test_what_is_kept_of_a_split_is_the_way_it_runs(ways: Ways) -> None:
     assert (balance.current, balance.split) == (EQUAL, EQUAL)
 
 
+def test_what_lies_beyond_something_worse_is_not_tried() -> None:
+    """Shares further off along the same axis; along another one they may be what is needed."""
+    balance = Balance(Way("split", ((0.7, 0.3),), axis="rows"))
+
+    def frames(count: int, took: float) -> None:
+        for number in range(count):
+            balance.note(took + number % 2, number * int(took))
+
+    frames(30, 10_000)
+    balance.begin(Way("split", ((0.6, 0.4),), axis="rows"))
+    frames(12, 11_000)
+    assert balance.trial is None
+    assert balance.choose({Way("split", ((0.5, 0.5),), axis="rows"): 5_000.0}, 1) is None
+    for share, axis in ((0.75, "rows"), (0.65, "rows"), (0.5, "auto")):
+        other = Balance(Way("split", ((0.7, 0.3),), axis="rows"))
+        other._seen = balance._seen
+        way = Way("split", ((share, 1 - share),), axis=axis)
+        assert other.choose({way: 5_000.0}, 1) == way
+
+
+def test_another_axis_is_tried_with_more_for_the_first_part_too() -> None:
+    """Who comes by turns on a core is late beyond a certain share, and which one depends on how often all wait."""
+    tried = {(way.axis, way.shares[0][0]) for way in around(Way("split", ((0.7, 0.3),), axis="rows"), ["auto", "rows"])}
+    assert {("auto", 0.7), ("auto", 0.75), ("rows", 0.75)} <= tried
+
+
 @given(st.integers(2, 5), st.integers(0, 3))
 def test_what_is_near_is_something_else(parts: int, extra: int) -> None:
     shares = tuple(1 / parts + 0.1 * extra * (part == 0) for part in range(parts))

@@ -132,12 +132,19 @@ def nearby(wanted: Sequence[float], count: int = 3) -> list[tuple[float, ...]]:
 
 
 def around(way: Way, axes: Sequence[Axis]) -> list[Way]:
-    """Those that differ in one thing from a way for several parts: a little more or less for the first, or the axis.
+    """Those close to a way for several parts: a little more or less for the first, and the same along another axis.
     Sums are left out: they are for parts that wait long for each other, and that is seen while both work."""
     mean = tuple(fmean(step) for step in zip(*way.shares, strict=True))
     close = [replace(way, shares=(shares,)) for shares in nearby(mean, _AROUND)]
-    turned = [replace(way, shares=(nearby(mean)[0],), axis=axis) for axis in axes if axis != "inputs"]
-    return [each for each in (*close, *turned) if not _same(each, way)]
+    turned = [replace(way, shares=(shares,), axis=axis) for axis in axes if axis != "inputs" for shares in nearby(mean)]
+    return [each for each in dict.fromkeys((*close, *turned)) if not _same(each, way)]
+
+
+def _first(way: Way) -> float | None:
+    """The first part's share where two have the same ones in every step."""
+    if way.kind != "split" or len(way.shares) != 1 or len(way.shares[0]) != 2:
+        return None
+    return way.shares[0][0] / sum(way.shares[0])
 
 
 def _same(one: Way, other: Way) -> bool:
@@ -298,7 +305,7 @@ class Balance:
             # step, which come out a little different each time.
             tried = [way.axis for way in self._seen if len(way.shares) > 1 and way != self.current]
             again = {way: way in self._seen or (len(way.shares) > 1 and way.axis in tried) for way in expected_ns}
-            waiting = {way: math.inf if again[way] else 0.0 for way in expected_ns}
+            waiting = {way: math.inf if again[way] or self._beyond(way) else 0.0 for way in expected_ns}
         open_ = {way: ns for way, ns in expected_ns.items() if way != self.current and waiting[way] <= now_ns}
         better = {way: ns for way, ns in open_.items() if ns < mean * (1 - _EXPECTED)}
         found = min(better, key=lambda way: better[way], default=None)
@@ -312,6 +319,20 @@ class Balance:
         self.settled = found is None
         self.calm |= self.settled
         return found
+
+    def _beyond(self, way: Way) -> bool:
+        """Whether it goes further from the best shares along its axis than some that were already worse."""
+        wanted = _first(way)
+        seen = {
+            first: each.mean_ns()
+            for other, each in self._seen.items()
+            if other.axis == way.axis and each.frames_ns and (first := _first(other)) is not None
+        }
+        if wanted is None or not seen:
+            return False
+        best = min(seen, key=lambda first: seen[first])
+        low, high = sorted((best, wanted))
+        return any(low < first < high for first, ns in seen.items() if ns > seen[best] * (1 + _EXPECTED))
 
     def begin(self, way: Way) -> None:
         """It is loaded everywhere: the next frames try it."""

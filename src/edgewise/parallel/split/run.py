@@ -208,13 +208,12 @@ class Part:
         return arrays, own
 
     def frame(self, clock: Clock, frame: int) -> None:
-        """All steps of one frame."""
+        """All steps of one frame. Where there is nothing to do, there is nothing to wait for."""
         now, busy = time.perf_counter_ns, self._busy
         for done, run in enumerate(self.runs):
-            if done:
-                for other in self._others:
-                    clock.wait(other, frame, done)
             if run is not None:
+                for other in self._others if done else ():
+                    clock.wait(other, frame, done)
                 begin = now()
                 run()
                 busy[done] = now() - begin
