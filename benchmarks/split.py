@@ -2,8 +2,8 @@
 
 All sides take turns in fresh processes, once on two free cores and once with another process busy on the second of
 them. The split finds its way by itself. What it could have found is beside it: one core, and cuts by channels and by
-chains of rows, in halves and with two thirds for the first core. The value is the worst of its speed over the best of
-those, over networks and loads.
+chains of rows, in halves and with two thirds for the first core, and with parts that do each other's shares. The value
+is the worst of its speed over the best of those, over networks and loads.
 """
 
 from __future__ import annotations
@@ -30,9 +30,14 @@ ONE = "ort:cpu@1#0"
 PEERS = ("ort:cpu@2", "ort:cpu@2{spin=off}", "openvino:cpu@2")
 SPLIT = "split(ort:cpu@1#0, ort:cpu@1#1)"
 GIVEN = tuple(
-    f"split(ort:cpu@1#0{{split={cut}}}={share}, ort:cpu@1#1={1 - share:.2g})"
-    for cut in ("channels", "auto")
-    for share in (0.5, 0.67)
+    f"split(ort:cpu@1#0{{{options}}}={share}, ort:cpu@1#1={1 - share:.2g})"
+    for options, shares in (
+        ("split=channels", (0.5, 0.67)),
+        ("split=auto", (0.5, 0.67)),
+        ("cover=on,split=channels", (0.5,)),
+        ("cover=on", (0.67,)),
+    )
+    for share in shares
 )
 LOADS = ("free", "competing")
 BAR = 0.94

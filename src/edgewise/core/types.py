@@ -21,7 +21,7 @@ STREAMS = ("deal", "stages")
 # Placements that cut a graph between its operators; every part is a model of its own.
 PIECEWISE = ("stages", "branches")
 # Options of a placement as a whole: they stand with its first target, and no engine knows them.
-PLACEMENT_OPTIONS = ("split", "shares", "workers", "gate")
+PLACEMENT_OPTIONS = ("split", "shares", "cover", "workers", "gate")
 SCENARIO_KINDS = ("single", "concurrent", "server", "offline")
 CONTENTION_KINDS = ("compute", "memory", "cache")
 INPUT_KINDS = ("noise", "white")

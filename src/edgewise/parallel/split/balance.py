@@ -53,9 +53,9 @@ _LONGEST_REST_NS = 64_000_000_000
 @dataclass(frozen=True, slots=True)
 class Way:
     """How a frame is divided: cut by these shares along an axis, or by samples of its batch, or not at all, on one
-    part."""
+    `part`; or cut and covered, so that parts do each other's shares, and `part` what is late."""
 
-    kind: Literal["split", "batch", "single"]
+    kind: Literal["split", "batch", "single", "covered"]
     shares: Shares = ()
     part: int = 0
     axis: Axis = "auto"
@@ -295,7 +295,8 @@ class Balance:
 
     def choose(self, expected_ns: Mapping[Way, float], now_ns: int) -> Way | None:
         """Of ways with what they are expected to take, the one to try. One on a single part is tried in any case: it is
-        what there would be without a split."""
+        what there would be without a split. So is one that is covered: what is expected of others counts on cores being
+        there when they are needed."""
         mean = self.mean_ns()
         waiting: dict[Way, float]
         if self.calm:
@@ -310,7 +311,7 @@ class Balance:
         better = {way: ns for way, ns in open_.items() if ns < mean * (1 - _EXPECTED)}
         found = min(better, key=lambda way: better[way], default=None)
         if found is None:
-            found = next((way for way in open_ if way.kind == "single"), None)
+            found = next((way for way in open_ if way.kind in ("single", "covered")), None)
         if found is None and not self.calm:
             # Another axis once: what copies and caches cost is not in what is expected. And where parts are not alike,
             # whatever is near: nor is what it costs to come by turns on a core that others want.

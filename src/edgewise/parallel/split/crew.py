@@ -15,7 +15,8 @@ from ...core.records import to_json
 from ...core.types import Model, Target
 from ..memory import create, fill
 from ..process import Child
-from .run import Clock, Part, clock_bytes, view
+from .cover import Board, Covering, board_bytes
+from .run import Clock, Part, Works, clock_bytes, view
 from .ways import Divided
 
 _PAGE = mmap.ALLOCATIONGRANULARITY
@@ -24,7 +25,7 @@ _PAGE = mmap.ALLOCATIONGRANULARITY
 @dataclass
 class Loaded:
     """A way that all parts have loaded, under a number. `busy_ns[part]` is how long each step of the last frame took
-    a part."""
+    a part; `frame` is the last one that was divided so."""
 
     number: int
     divided: Divided
@@ -33,7 +34,8 @@ class Loaded:
     inputs: dict[str, Array]
     outputs: dict[str, Array]
     busy_ns: Array
-    own: Part | None
+    own: Works | None
+    frame: int = 0
 
 
 class Crew:
@@ -56,6 +58,8 @@ class Crew:
         self._free: list[tuple[int, int]] = []
         self._frames = self._number = 0
         self._fd, self._pipes = create(), [os.pipe() for _ in targets]
+        # A file of its own: a lock is gone as soon as its process closes any descriptor of the file it is on.
+        self._lock_fd = create()
         self._peaks: dict[int, int | None] = {}
         self._end = -(-clock_bytes(len(targets)) // _PAGE) * _PAGE
         self._clock: Clock | None = None
@@ -68,7 +72,7 @@ class Crew:
     def _start(self) -> None:
         os.ftruncate(self._fd, self._end)
         self._clock = Clock(mmap.mmap(self._fd, self._end), 0, 0, self._pipes, self._alive)
-        handed = (self._fd, *(fd for pipe in self._pipes for fd in pipe))
+        handed = (self._fd, self._lock_fd, *(fd for pipe in self._pipes for fd in pipe))
         for part, target in enumerate(self._targets[1:], 1):
             child = Child("edgewise.parallel.split.part", str(target), handed)
             self._children.append(child)
@@ -93,11 +97,16 @@ class Crew:
 
     def load(self, divided: Divided, *, gently: bool = False) -> Loaded:
         """Everywhere at once; frames of other ways may go on meanwhile, and are disturbed less if it is done gently."""
-        pieces, parts = divided.pieces, len(self._targets)
+        pieces, parts, covered = divided.pieces, len(self._targets), divided.way.kind == "covered"
         steps = len(pieces.steps[0])
         busy_at = -(-pieces.shared_bytes // 64) * 64
         line = -(-steps // 8) * 64
-        at, bytes_ = self._place(busy_at + parts * line)
+        board_at = busy_at + parts * line
+        board = bytes(board_bytes(steps, parts) if covered else 0)
+        at, bytes_ = self._place(board_at + len(board))
+        memory = mmap.mmap(self._fd, bytes_, offset=at)
+        # Another way may have been there.
+        memory[board_at : board_at + len(board)] = board
         self._number += 1
         number = self._number
         for part, child in enumerate(self._children, 1):
@@ -105,19 +114,24 @@ class Crew:
                 {
                     "way": number,
                     "target": str(divided.targets[part]),
-                    "steps": to_json(pieces.steps[part]),
+                    "steps": to_json(pieces.steps if covered else pieces.steps[part]),
                     "private_bytes": pieces.private_bytes,
                     "at": at,
                     "bytes": bytes_,
                     "busy": busy_at + part * line,
+                    "board": board_at if covered else None,
+                    "leads": part == divided.way.part,
                     "others": [each for each in divided.parts if each != part],
                     "gently": gently,
                 }
             )
-        memory = mmap.mmap(self._fd, bytes_, offset=at)
         busy = np.ndarray((parts, steps), np.int64, memory, busy_at, (line, 8))
-        own = None
-        if 0 in divided.parts:
+        own: Works | None = None
+        if covered:
+            seen, leads = Board(memory, board_at, steps, parts, self._lock_fd), divided.way.part == 0
+            target, model = divided.targets[0], self._models[0]
+            own = Covering(pieces.steps, target, model, memory, seen, busy[0], 0, leads=leads, gently=gently)
+        elif 0 in divided.parts:
             others = [each for each in divided.parts if each]
             target, model = divided.targets[0], self._models[0]
             own = Part(pieces.steps[0], target, model, memory, pieces.private_bytes, busy[0], others, gently=gently)
@@ -143,7 +157,11 @@ class Crew:
         return at, wanted
 
     def forget(self, way: Loaded) -> None:
-        """Nobody may be at work on a frame of it."""
+        """Nobody may be at work on a frame of it, nor come late to one."""
+        assert self._clock is not None
+        if way.divided.way.kind == "covered" and way.frame:
+            for part in way.divided.parts[1:]:
+                self._clock.wait_left(part, way.frame)
         for child in self._children:
             child.tell({"forget": way.number})
         if way.own is not None:
@@ -154,14 +172,19 @@ class Crew:
     def run(self, way: Loaded, feeds: Feeds) -> Outputs:
         clock, parts = self._clock, way.divided.parts
         assert clock is not None
-        if way.divided.way.kind == "single" and way.own is not None:
+        if way.divided.way.kind == "single" and isinstance(way.own, Part):
             return way.own.alone(feeds)
         fill(way.inputs, feeds)
         self._frames += 1
         frame, steps = self._frames, len(way.divided.pieces.steps[0])
         clock.begin(frame, way.number, parts)
+        way.frame = frame
         if way.own is not None:
             way.own.frame(clock, frame)
+        if way.divided.way.kind == "covered":
+            # Nobody was waited for, so nobody would be missed.
+            self._alive()
+            parts = ()
         for part in parts:
             if part:
                 clock.wait(part, frame, steps)
@@ -190,7 +213,7 @@ class Crew:
         if self._clock is not None:
             self._clock.close()
             self._clock = None
-        for fd in (self._fd, *(end for pipe in self._pipes for end in pipe)):
+        for fd in (self._fd, self._lock_fd, *(end for pipe in self._pipes for end in pipe)):
             with suppress(OSError):
                 os.close(fd)
-        self._fd, self._pipes = -1, []
+        self._fd, self._lock_fd, self._pipes = -1, -1, []

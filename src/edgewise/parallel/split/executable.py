@@ -32,6 +32,8 @@ _TIMEOUT_S = 120.0
 # The options of the first target that say how to cut, and whether to begin with what an earlier run found.
 _OPTION = "split"
 _SHARES, _KNOWN = "shares", ("kept", "afresh")
+# Whether parts do each other's shares: where that is quicker, always with the shares as they are given, or never.
+_COVER, _COVERS = "cover", ("auto", "on", "off")
 # Ways of cutting that are kept loaded: each has all weights once more.
 _KEPT = 3
 # Frames whose steps are looked at together.
@@ -92,15 +94,17 @@ class Split:
         settle(targets[0])
         # Gone when all is read: a process that is ended from outside could not remove it any more.
         with tempfile.TemporaryDirectory(prefix="edgewise-", ignore_cleanup_errors=True) as folder:
-            self._ways, self._first = _prepared(models, targets, axis, shares, Path(folder))
+            self._ways, self._first = _prepared(models, targets, axis, shares, covering(placement)[0], Path(folder))
         self._crew = Crew(models, targets, cores, timeout_s)
-        if any(share is not None for share in given):
+        if any(share is not None for share in given) or self._first.kind == "covered":
             self._loaded[self._first] = self._load(self._first)
             return
         afresh, _ = fresh(placement)
         self._about = about(models, targets, axis)
         if self._kept is not None and not afresh:
-            self._found = recall(self._kept, self._about, self._first, self._ways.axes, len(targets))
+            self._found = recall(
+                self._kept, self._about, self._first, self._ways.axes, len(targets), covers=self._ways.covers
+            )
         self._balance = self._begun()
         self._settle(models[0])
         self._keep()
@@ -208,7 +212,9 @@ class Split:
         if len(self._busy) < _FEWEST or now - self._asked_ns < _ASK_NS:
             return False
         self._asked_ns = now
-        return balance.due(now, uneven(np.mean(self._busy, axis=0).T.tolist()))
+        # Who does the shares of others is as busy as they leave it.
+        covered = balance.current.kind == "covered"
+        return balance.due(now, 0.0 if covered else uneven(np.mean(self._busy, axis=0).T.tolist()))
 
     def _result(self, job: Background[T]) -> T | None:
         """What runs, runs on without what could not be had; a part that is gone is found out by the next frame."""
@@ -273,30 +279,48 @@ class Split:
 
 def asked(placement: Placement) -> tuple[Axis, list[Target]]:
     """How to cut, by the option of the first target; and the targets without it, which engines do not know."""
-    axis, targets = said(fresh(placement)[1], _OPTION, get_args(Axis), "how to cut")
+    axis, targets = said(covering(fresh(placement)[1])[1], _OPTION, get_args(Axis), "how to cut")
     return cast(Axis, axis), targets
+
+
+def covering(placement: Placement) -> tuple[str, Placement]:
+    """Whether parts do each other's shares; and the placement without that option."""
+    return _without(placement, _COVER, _COVERS, "whether parts do each other's shares")
 
 
 def fresh(placement: Placement) -> tuple[bool, Placement]:
     """Whether shares are to be looked for as if nothing were known; and the placement without that option."""
-    known, targets = said(placement, _SHARES, _KNOWN, "where shares come from")
+    known, rest = _without(placement, _SHARES, _KNOWN, "where shares come from")
+    return known == "afresh", rest
+
+
+def _without(placement: Placement, option: str, choices: Sequence[str], what: str) -> tuple[str, Placement]:
+    chosen, targets = said(placement, option, choices, what)
     parts = tuple(replace(part, target=target) for part, target in zip(placement.parts, targets, strict=True))
-    return known == "afresh", replace(placement, parts=parts)
+    return chosen, replace(placement, parts=parts)
 
 
 def _prepared(
-    models: Sequence[Model], targets: Sequence[Target], axis: Axis, shares: tuple[float, ...], folder: Path
+    models: Sequence[Model], targets: Sequence[Target], axis: Axis, shares: tuple[float, ...], cover: str, folder: Path
 ) -> tuple[Ways, Way]:
     """The ways there are, and the one to begin with: of a batch, whole samples, unless it is said how to cut."""
     model, _ = forms(models, targets)
+    alike = len({replace(target, cores=()) for target in targets}) == 1
+    if cover == "on" and not alike:
+        raise Unsupported(
+            f"parts do each other's shares where their targets are alike; found {', '.join(map(str, targets))}",
+            "the same target on several cores, or leave out cover=on",
+        )
     batches = {tensor.shape[0] for tensor in model.inputs if tensor.shape}
     if axis != "auto" or batches == {1} or not batches:
         axes: list[Axis] = ["auto", "channels", "rows"] if axis == "auto" else [axis]
         if axis == "auto" and not any(each.precision == "int8" for each in models):
             axes.append("inputs")
-        return Ways(models, source_for(models, targets, folder, axis), targets, axes), Way(
-            "split", (shares,), axis=axis
-        )
+        source = source_for(models, targets, folder, axis)
+        ways = Ways(models, source, targets, axes, covers=alike and cover != "off" and axis != "inputs")
+        if cover == "on":
+            return ways, Way("covered", (shares,), shares.index(max(shares)), axis)
+        return ways, Way("split", (shares,), axis=axis)
     if len(batches) > 1 or not all(map(any_batch, models)):
         raise Unsupported(
             f"a batch is divided by samples, and {model.label} fixes how many there are: {sorted(map(str, batches))}",

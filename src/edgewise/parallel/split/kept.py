@@ -37,13 +37,15 @@ def about(models: Sequence[Model], targets: Sequence[Target], axis: Axis) -> str
     return " ".join((*(model.digest for model in models), *map(str, targets), axis))
 
 
-def recall(path: Path, about: str, first: Way, axes: Sequence[Axis], parts: int) -> Found | None:
+def recall(
+    path: Path, about: str, first: Way, axes: Sequence[Axis], parts: int, *, covers: bool = False
+) -> Found | None:
     """What is kept there, if it is of this very split; anything else is as good as nothing."""
     try:
         found = from_json(Found, json.loads(path.read_text(encoding="utf-8")))
         fits = (
             (found.form, found.about) == (_FORM, about)
-            and _divides(found.split, first, axes, parts)
+            and _divides(found.split, first, axes, parts, covers)
             and (_alone(found.way, parts) or found.way == found.split)
             and math.isfinite(found.frame_ns)
             and found.frame_ns > 0
@@ -70,9 +72,12 @@ def _alone(way: Way, parts: int) -> bool:
     return way.kind == "single" and isinstance(way.part, int) and way == Way("single", part=way.part % parts)
 
 
-def _divides(way: Way, first: Way, axes: Sequence[Axis], parts: int) -> bool:
+def _divides(way: Way, first: Way, axes: Sequence[Axis], parts: int, covers: bool) -> bool:
     """Of the kind that this model and batch can have, with a share for every part."""
-    if way.kind != first.kind or way.axis not in axes or way.part != 0 or not way.shares:
+    covered = way.kind == "covered" and first.kind == "split" and covers
+    if not covered and (way.kind != first.kind or way.part != 0):
+        return False
+    if way.axis not in axes or way.part not in range(parts) or not way.shares:
         return False
     return all(len(step) == parts and all(map(_share, step)) and sum(step) > 0 for step in way.shares)
 

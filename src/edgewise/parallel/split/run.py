@@ -16,12 +16,13 @@ import os
 import select
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ...core.protocols import Array, Binds, Executable, Feeds, Outputs
 from ...core.types import Model, Target, Tensor
+from ...system.process import take_turns_of
 from ..memory import fill
 from ..opening import opened
 from .cut import Lies, Step
@@ -41,6 +42,7 @@ _WARY, _WARIEST = 8, 128
 _NAP_S = 0.005
 # A frame's number and the way it is divided, or a step of it, are one number, which is read and written at once.
 _BITS = 16
+_ALL = (1 << _BITS) - 1
 # How long nobody may move before it is asked whether they still live.
 _PATIENCE_NS = 500_000_000
 
@@ -74,6 +76,14 @@ class Clock:
         self._numbers[(1 + self._own) * _LINE] = frame << _BITS | done
         self._wake_sleepers()
 
+    def leave(self, frame: int) -> None:
+        """This part has nothing to do with a frame any more."""
+        self.move(frame, _ALL)
+
+    def wait_left(self, part: int, frame: int) -> None:
+        """Until another part has nothing to do with a frame any more."""
+        self.wait(part, frame, _ALL)
+
     def wait(self, part: int, frame: int, done: int) -> None:
         """Until another part has done so many steps of a frame."""
         self._until((1 + part) * _LINE, frame << _BITS | done)
@@ -83,7 +93,7 @@ class Clock:
         self._until(0, (after + 1) << _BITS)
         self._count()
         said = self._numbers[0]
-        return said >> _BITS, said & ((1 << _BITS) - 1)
+        return said >> _BITS, said & _ALL
 
     def _count(self) -> None:
         """From the beginning of a frame: between frames nobody may have wanted anything."""
@@ -110,21 +120,35 @@ class Clock:
         for _ in range(100):
             if numbers[place] >= number:
                 return
+        self.until(lambda: numbers[place] >= number)
+
+    def until(self, ready: Callable[[], bool], deadline_ns: int | None = None) -> bool:
+        """Whether it came to that before the deadline; those who bring it about have to move."""
         since = asked = time.perf_counter_ns()
-        while numbers[place] < number:
+        while not ready():
             now = time.perf_counter_ns()
+            if deadline_ns is not None and now >= deadline_ns:
+                return False
             if now - since < self._look_ns:
                 continue
-            self._sleep(place, number)
+            self._sleep(ready, _NAP_S if deadline_ns is None else min(_NAP_S, (deadline_ns - now) / 1e9))
             if now - asked > _PATIENCE_NS:
                 self._alive()
                 asked = now
+        return True
 
-    def _sleep(self, place: int, number: int) -> None:
+    def furthest(self, frame: int) -> int:
+        """Steps of a frame that others have seen done; of one that is over, more than it has."""
+        if self._numbers[0] >> _BITS > frame:
+            return _ALL
+        seen = [self._numbers[(1 + part) * _LINE] - (frame << _BITS) for part, _ in self._wake]
+        return min(_ALL, max(0, *seen))
+
+    def _sleep(self, ready: Callable[[], bool], nap_s: float) -> None:
         asleep = (1 + self.parts + self._own) * _LINE
         begin = time.perf_counter_ns()
         self._numbers[asleep] = 1
-        if self._numbers[place] < number and select.select([self._read], [], [], _NAP_S)[0]:
+        if not ready() and select.select([self._read], [], [], nap_s)[0]:
             os.read(self._read, 64)
         self._numbers[asleep] = 0
         self._slept_ns += time.perf_counter_ns() - begin
@@ -145,10 +169,22 @@ def clock_bytes(parts: int) -> int:
     return (1 + 2 * parts) * _LINE * 8
 
 
+class Works(Protocol):
+    """A way as one part has it loaded; `turn_ns` are the turns it asks for (0: those that everybody has)."""
+
+    turn_ns: int
+
+    def frame(self, clock: Clock, frame: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Part:
     """The steps of one part, loaded and bound to their places in memory. `busy` is where it writes how long each step
     took it, in ns; `others` are the parts it waits for between steps. Loaded `gently`, beside frames that run, it
     rests as long as it works."""
+
+    turn_ns = TURN_NS
 
     def __init__(
         self,
@@ -165,47 +201,20 @@ class Part:
         self._busy = np.zeros(len(steps), np.int64) if busy is None else busy
         self._others = tuple(others)
         self._executables: list[Executable] = []
-        self._private = bytearray(private_bytes)
+        private = bytearray(private_bytes)
         self.runs: list[Callable[[], object] | None] = []
         for number, step in enumerate(steps):
             if not step.path:
                 self.runs.append(None)
                 continue
-            inputs, copied_in = self._arrays(step.inputs, shared)
-            outputs, copied_out = self._arrays(step.outputs, shared)
-            piece = Model(
-                digest=f"{model.digest}-{number}",
-                label=f"step {number} of {model.label}",
-                path=step.path,
-                inputs=tuple(Tensor(each.name, each.dtype, each.shape) for each in step.inputs),
-                outputs=tuple(Tensor(each.name, each.dtype, each.shape) for each in step.outputs),
-                precision=model.precision,
-            )
-            begin = time.perf_counter()
-            executable = opened(piece, target, among=len(steps) > 1)
-            if gently:
-                time.sleep(time.perf_counter() - begin)
+            inputs, copied_in = arrays(step.inputs, shared, private)
+            outputs, copied_out = arrays(step.outputs, shared, private)
+            executable = piece(step, number, target, model, among=len(steps) > 1, gently=gently)
             self._executables.append(executable)
             run = bound(executable, inputs, outputs)
             if copied_in or copied_out:
-                run = _between([(own, there) for own, there in copied_in], run, [(b, a) for a, b in copied_out])
+                run = between(copied_in, run, [(b, a) for a, b in copied_out])
             self.runs.append(run)
-
-    def _arrays(self, all_: Sequence[Lies], shared: Any) -> tuple[dict[str, Array], list[tuple[Array, Array]]]:
-        """The arrays a model is bound to; and those of them that are its own, each with its place in memory."""
-        arrays, own = {}, []
-        for lies in all_:
-            memory = self._private if lies.private else shared
-            if not lies.pitch:
-                arrays[lies.name] = view(lies, memory)
-                continue
-            array = np.zeros(lies.shape, lies.dtype)
-            runs = array.reshape(lies.runs, -1)[:, lies.skip : lies.skip + lies.length]
-            strides = (lies.pitch, array.itemsize)
-            there: Array = np.ndarray((lies.runs, lies.length), lies.dtype, memory, lies.offset, strides)
-            arrays[lies.name] = array
-            own.append((runs, there))
-        return arrays, own
 
     def frame(self, clock: Clock, frame: int) -> None:
         """All steps of one frame. Where there is nothing to do, there is nothing to wait for."""
@@ -235,12 +244,50 @@ class Part:
         self.runs.clear()
 
 
+def piece(step: Step, number: int, target: Target, model: Model, *, among: bool, gently: bool) -> Executable:
+    """What a part does in a step, loaded; `gently`, beside frames that run."""
+    found = Model(
+        digest=f"{model.digest}-{number}",
+        label=f"step {number} of {model.label}",
+        path=step.path,
+        inputs=tuple(Tensor(each.name, each.dtype, each.shape) for each in step.inputs),
+        outputs=tuple(Tensor(each.name, each.dtype, each.shape) for each in step.outputs),
+        precision=model.precision,
+    )
+    begin = time.perf_counter()
+    executable = opened(found, target, among=among)
+    if gently:
+        time.sleep(time.perf_counter() - begin)
+    return executable
+
+
+def arrays(all_: Sequence[Lies], shared: Any, private: Any) -> tuple[dict[str, Array], list[tuple[Array, Array]]]:
+    """The arrays a model is bound to; and those of them that are its own, each with its place in memory."""
+    found, own = {}, []
+    for lies in all_:
+        memory = private if lies.private else shared
+        if not lies.pitch:
+            found[lies.name] = view(lies, memory)
+            continue
+        array = np.zeros(lies.shape, lies.dtype)
+        found[lies.name] = array
+        own.append(pitched(lies, array, memory))
+    return found, own
+
+
+def pitched(lies: Lies, array: Array, memory: Any) -> tuple[Array, Array]:
+    """What of an array of its own lies in memory, and where it lies there."""
+    runs = array.reshape(lies.runs, -1)[:, lies.skip : lies.skip + lies.length]
+    strides = (lies.pitch, array.itemsize)
+    return runs, np.ndarray((lies.runs, lies.length), lies.dtype, memory, lies.offset, strides)
+
+
 def view(lies: Lies, memory: Any) -> Array:
     count = int(np.prod(lies.shape, dtype=np.int64))
     return np.frombuffer(memory, lies.dtype, count, lies.offset).reshape(lies.shape)
 
 
-def _between(
+def between(
     before: list[tuple[Array, Array]], run: Callable[[], object], after: list[tuple[Array, Array]]
 ) -> Callable[[], object]:
     """A run with copies before and after it, each to the first array from the second."""
@@ -262,10 +309,14 @@ def bound(executable: Executable, inputs: dict[str, Array], outputs: dict[str, A
     return lambda: fill(outputs, executable.run(inputs))
 
 
-def follow(ways: Mapping[int, Part], clock: Clock) -> None:
+def follow(ways: Mapping[int, Works], clock: Clock) -> None:
     """The life of a part that is not the first: frame after frame, until the process is ended."""
-    frame = 0
+    frame, turn_ns = 0, TURN_NS
     while True:
         frame, way = clock.wait_for_frame(frame)
         if (own := ways.get(way)) is not None:
+            if own.turn_ns != turn_ns:
+                turn_ns = own.turn_ns
+                take_turns_of(turn_ns)
             own.frame(clock, frame)
+        clock.leave(frame)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from .balance import Shares, Table, Way, around, even, nearby, predicted_ns, rates, settled
+from .balance import Shares, Table, Way, around, even, nearby, predicted_ns, rates, settled, uneven
 from .ways import Ways
 
 T = TypeVar("T")
@@ -15,17 +15,25 @@ T = TypeVar("T")
 _FIRST = 1.15
 # What must be expected of adding up shares of sums before it is tried.
 _WORTH = 0.05
+# How long parts wait for each other, as a share of the time, before doing each other's shares is worth a try: two alike
+# ones on free cores wait for less.
+_WAITING = 0.15
 
 
 def expected(
     ways: Ways, now: Way, split: Way, busy_ns: Table, frame_ns: float, *, fine: bool = True, near: bool = True
 ) -> dict[Way, float]:
     """The ways to choose from with the ns that a frame would take. While one part runs alone nothing is known of the
-    others: then the best `split` there was, and those `near` it, stand there with as good as nothing, to be tried in
-    that order."""
+    others: then the best `split` there was, those that are covered, and those `near` it, stand there with as good as
+    nothing, to be tried in that order. While parts do each other's shares nothing tells what they would take for their
+    own: then it is equal shares, and the one alone that leads."""
     beside = around(split, ways.axes) if near and split.kind == "split" else []
     if now.kind == "single":
-        return {way: float(place) for place, way in enumerate([split, *beside])}
+        known = dict.fromkeys([split, *(covered(ways, now.part) if near else []), *beside])
+        return {way: float(place) for place, way in enumerate(known)}
+    if now.kind == "covered":
+        equal = Way("split", (ways.equal,), axis=ways.axes[0])
+        return {equal: 0.0, Way("single", part=now.part): frame_ns}
     found = candidates(ways, now, busy_ns, frame_ns, fine=fine)
     if fine and not even(now):
         found |= {way: frame_ns for way in beside if way not in found}
@@ -59,7 +67,23 @@ def candidates(ways: Ways, now: Way, busy_ns: Table, frame_ns: float, *, fine: b
     best = max(range(len(found)), key=lambda part: found[part] * (1 if part else _FIRST))
     alone = Way("single", part=best)
     expected[alone] = sum(map(sum, ways.loads(alone))) / found[best]
+    if now.kind == "split" and (not even(now) or uneven(busy_ns) > _WAITING):
+        # Whoever has a core does what there is; what interrupting and doing again cost is seen by trying.
+        both = sum(map(sum, loads)) / sum(found)
+        expected |= {way: both + waited for way in covered(ways, best) if way != now}
     return expected
+
+
+def covered(ways: Ways, leader: int) -> list[Way]:
+    """In halves by channels, where steps are short; and for long ones with more for the part that leads."""
+    if not ways.covers:
+        return []
+    more = tuple((2.0 if part == leader else 1.0) / (len(ways.equal) + 1) for part in range(len(ways.equal)))
+    channels = "channels" if "channels" in ways.axes else ways.axes[0]
+    return [
+        Way("covered", (ways.equal,), leader, channels),
+        Way("covered", (more,), leader, ways.axes[0]),
+    ]
 
 
 def _fractions(loads: Table) -> Shares:

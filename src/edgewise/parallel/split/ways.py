@@ -16,6 +16,7 @@ from ...model import arena
 from ...model.graph import Graph
 from .balance import Way
 from .chains import Axis, row_edges, work_of
+from .cover import in_common
 from .cut import Lies, Pieces, Step, cut
 from .eight import multiplies
 from .plan import Plan, Work, plan, weights_apart
@@ -42,17 +43,27 @@ class Divided:
     def parts(self) -> tuple[int, ...]:
         """Those that have anything to do."""
         steps = self.pieces.steps
+        if self.way.kind == "covered":
+            return tuple(range(len(self.targets)))
         return tuple(part for part in range(len(steps)) if any(step.path for step in steps[part]))
 
 
 class Ways:
     """`models` has for each part what it loads where nothing is cut; `axes` are those to choose from, the first of them
-    to begin with."""
+    to begin with. `covers`: whether parts may do each other's shares."""
 
     def __init__(
-        self, models: Sequence[Model], source: Source, targets: Sequence[Target], axes: Sequence[Axis]
+        self,
+        models: Sequence[Model],
+        source: Source,
+        targets: Sequence[Target],
+        axes: Sequence[Axis],
+        *,
+        covers: bool = False,
     ) -> None:
         self._models, self._source, self._targets, self.axes = tuple(models), source, tuple(targets), tuple(axes)
+        self.covers = covers
+        self.equal = (1 / len(targets),) * len(targets)
         self._plans: dict[Way, Plan] = {}
 
     def plan(self, way: Way) -> Plan:
@@ -62,7 +73,7 @@ class Ways:
 
     def loads(self, way: Way) -> tuple[tuple[float, ...], ...]:
         """Work by step and part; what is not divided is a part's whole work."""
-        if way.kind == "split":
+        if way.kind in ("split", "covered"):
             return loads(self.plan(way))
         found, _ = weights_apart(self._source.graph)
         work = sum(work_of(node, found) for node in found.nodes)
@@ -73,10 +84,13 @@ class Ways:
 
     def divide(self, way: Way, folder: Path) -> Divided:
         loads_ = self.loads(way)
-        if way.kind == "split":
+        if way.kind in ("split", "covered"):
             made = self.plan(way)
             pieces = cut(made, folder, self._source.blocks, self._source.eights)
             notes = (*_notes(made), *_eight_bits(made, self._source))
+            if way.kind == "covered":
+                pieces = in_common(pieces)
+                notes = (*notes, f"parts do each other's shares, and {self._targets[way.part]} what is late")
             return Divided(way, pieces, tuple(self._source.targets), loads_, notes)
         if way.kind == "single":
             parts = len(self._targets)
