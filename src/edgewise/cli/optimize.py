@@ -55,6 +55,7 @@ def run(
     from ..study.optimize import Asked, optimize
     from ..study.prepare import Limits
     from ..study.request import request
+    from ..study.writing import writable, write
     from . import _values as values
     from ._progress import Progress
 
@@ -70,6 +71,8 @@ def run(
     with Store(store_path) as store:
         wanted = request((model,), (str(target),), (1,), [Scenario()], limits)
         found = wanted.models[0]
+        path = output or f"{found.label.replace('/', '-').replace(':', '-').removesuffix('.onnx')}.small.onnx"
+        writable(path, found, limits)
         store.save_machine(wanted.machine)
         store.save_model(found)
         asked = Asked(
@@ -94,12 +97,11 @@ def run(
             print(f"hint: {shlex.join(('edgewise', *sys.argv[1:]))}", file=sys.stderr)
             return 130
         progress.done()
-    path = output or f"{found.label.replace('/', '-').replace(':', '-').removesuffix('.onnx')}.small.onnx"
     # A search that ends with what it began with has nothing to write, unless a file of that name is waited for.
     unchanged = steps is None and made.front.chosen == AS_IT_IS
     written = None
     if made.model is not None and (output is not None or not unchanged):
-        written = _write(made.model.path, path)
+        written = write(made.model, path, limits)
     section = analysis.run(Evidence(machines={wanted.machine.id: wanted.machine}, fronts=(made.front,)))
     code = CheckFailed.exit_code if made.model is None else 0
     if json_:
@@ -144,20 +146,3 @@ def _question(model: Any, data: str | None, labels: str | None, preprocess: str 
             )
         return None
     return Question(data, labels, preprocess)
-
-
-def _write(source: str, path: str) -> str:
-    """Beside it first, so that nobody finds half a model."""
-    import shutil
-    from pathlib import Path
-
-    from ..core.errors import InputError
-
-    target = Path(path)
-    part = target.with_name(f"{target.name}.part")
-    try:
-        shutil.copyfile(source, part)
-        part.replace(target)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}", "-o MODEL.onnx") from None
-    return str(target)

@@ -1,0 +1,70 @@
+"""The files `edgewise optimize` reads and writes: the original stays what it was, and what is written is whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from command import edgewise
+
+QUICK = ("--on", "null:cpu@1", "--starts", "2", "--rounds", "1", "--save", "lab.db")
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = [each for each in sorted(folder.rglob("*")) if each.is_file() and ".db" not in each.name]
+    return {str(each.relative_to(folder)): hashlib.sha256(each.read_bytes()).hexdigest() for each in files}
+
+
+@pytest.fixture
+def outside(tmp_path: Path, tiny_onnx: Path) -> Path:
+    """A model whose weights lie in a file beside it."""
+    path = tmp_path / "outside.onnx"
+    onnx.save(onnx.load(tiny_onnx), str(path), save_as_external_data=True, location="outside.bin", size_threshold=0)
+    return path
+
+
+@pytest.mark.parametrize("named", ["outside.onnx", "./outside.onnx", "link.onnx", "twin.onnx", "outside.bin"])
+def test_the_original_is_not_written_over_by_any_name(tmp_path: Path, outside: Path, named: str) -> None:
+    (tmp_path / "link.onnx").symlink_to(outside)
+    os.link(outside, tmp_path / "twin.onnx")
+    before = digests(tmp_path)
+    done = edgewise("optimize", outside.name, "--recipe", "reorder", "-o", named, *QUICK, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert f"{named} is where outside lies itself" in done.stderr and "hint: -o ANOTHER.onnx" in done.stderr
+    assert "making it" not in done.stderr
+    assert digests(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("named", "said"), [(".", "is a folder"), ("nowhere/small.onnx", "there is no folder nowhere")]
+)
+def test_a_place_that_nothing_can_be_written_to_is_told_first(
+    tmp_path: Path, tiny_onnx: Path, named: str, said: str
+) -> None:
+    done = edgewise("optimize", str(tiny_onnx), "--recipe", "reorder", "-o", named, *QUICK, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr and "making it" not in done.stderr
+
+
+def test_weights_beside_the_model_come_along(tmp_path: Path, outside: Path) -> None:
+    done = edgewise("optimize", outside.name, "--recipe", "none", "-o", "copy.onnx", *QUICK, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    away = tmp_path / "away"
+    away.mkdir()
+    for name in ("copy.onnx", "copy.onnx.data"):
+        shutil.move(tmp_path / name, away / name)
+    sessions = [onnxruntime.InferenceSession(str(path)) for path in (outside, away / "copy.onnx")]
+    feeds = {
+        each.name: np.ones([size if isinstance(size, int) else 1 for size in each.shape], np.float32)
+        for each in sessions[0].get_inputs()
+    }
+    first, second = (session.run(None, feeds)[0] for session in sessions)
+    assert np.array_equal(first, second)
+    assert not [each for each in tmp_path.iterdir() if each.name.startswith(".copy")]
