@@ -110,7 +110,8 @@ def _findings(front: Front) -> Iterator[Finding]:
         yield _nothing(front, about)
     for point in front.points:
         if point.reason:
-            yield Finding("recipe_refused", "note", f"{front.label} | {point.recipe}", (("reason", point.reason),))
+            refused = (("reason", point.reason), ("command", point.hint))
+            yield Finding("recipe_refused", "note", f"{front.label} | {point.recipe}", refused)
     if front.note:
         yield Finding("search_ended", "caution", about, (("reason", front.note),))
 

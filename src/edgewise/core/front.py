@@ -43,7 +43,8 @@ class Answered:
 class Point:
     """One recipe. `ratio` is its latency over that of the model as it is, on the same engine in turns: low, estimate
     and high of 95 %. `decided` is on the images that decisions rest on, `reported` on others, not looked at before.
-    `error` is how far outputs are off on calibration inputs, beside how large they are. `reason`: why there is no more.
+    `error` is how far outputs are off on calibration inputs, beside how large they are. `reason`: why there is no more;
+    `hint`: what would help.
     """
 
     recipe: str
@@ -57,6 +58,7 @@ class Point:
     decided: Answered | None = None
     reported: Answered | None = None
     reason: str = ""
+    hint: str | None = None
 
     @property
     def loss(self) -> float:

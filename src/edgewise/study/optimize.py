@@ -16,7 +16,7 @@ from .. import engines
 from ..analyze.accuracy import Outcome, paired
 from ..analyze.compare import speed
 from ..core import stats
-from ..core.errors import EdgewiseError, StoreError
+from ..core.errors import CheckFailed, EdgewiseError, InputError, StoreError, Unsupported, rebuild
 from ..core.front import AS_IT_IS, Answered, Front, Layer, Point
 from ..core.records import from_json, to_json
 from ..core.types import Failure, Model, Placement, Recipe, Scenario, Target
@@ -42,6 +42,9 @@ from .request import Request
 _BATCH = 16
 # How often a choice may turn out to lose too much on the images that were kept back.
 _LOOKS = 3
+# What a model and its images say is the same tomorrow. What was late, crashed, was short of memory or is not installed
+# may not be.
+_LASTING = (InputError, Unsupported, CheckFailed)
 
 Tell = Callable[[str], None]
 T = TypeVar("T")
@@ -109,9 +112,10 @@ class _Optimize:
                     request.machine.id,
                     str(asked.target),
                     versions,
-                    self._deciding.digest if self._deciding else "",
+                    (self._deciding.digest, self._deciding.preprocess) if self._deciding else "",
                     file_digest(self._limits.calibration) if self._limits.calibration else "",
                     sorted(self._limits.shapes.items()),
+                    (asked.starts, asked.rounds),
                 )
             ).encode()
         ).hexdigest()[:20]
@@ -135,8 +139,9 @@ class _Optimize:
             self._reported(AS_IT_IS)
             # What each step brings is told by the recipe without it.
             for recipe in _prefixes(recipes.parse(chosen)):
-                self._point(str(recipe), chosen)
                 self._reported(str(recipe), chosen)
+            if self._points[chosen].reason:
+                chosen = None
         front = replace(self._front(), chosen=chosen, note=note, layers=self._layers())
         self._kept.keep("front", front.key, front)
         return Optimized(front, None if chosen is None else self._model_of(chosen))
@@ -237,8 +242,7 @@ class _Optimize:
         if key not in self._found:
             point = self._kept.find("point", key, Point)
             if point is None:
-                point = self._made(recipe, whole)
-                self._kept.keep("point", key, point)
+                point = self._made(key, recipe, whole)
             self._found[key] = point
         self._points[recipe] = self._found[key]
         return self._found[key]
@@ -251,7 +255,8 @@ class _Optimize:
     def _eight(self, recipe: str, whole: str | None) -> bool:
         return recipes.to_int8(recipes.parse(whole or recipe))
 
-    def _made(self, recipe: str, whole: str | None) -> Point:
+    def _made(self, key: str, recipe: str, whole: str | None) -> Point:
+        """What it comes to now, kept unless it may come out otherwise the next time."""
         parsed = recipes.parse(recipe)
         self._tell(f"{recipe}: making it" if parsed.steps else "the model as it is")
         try:
@@ -265,11 +270,12 @@ class _Optimize:
             if parsed.steps:
                 point = replace(point, error=recipes.off(self._model, model, self._limits))
             point = replace(point, decided=self._answered(model, self._deciding))
-            return self._timed(model, point)
-        except StoreError:
-            raise
+            point, lasts = self._timed(model, point), True
         except EdgewiseError as error:
-            return Point(recipe, reason=error.message)
+            point, lasts = _refused(Point(recipe), error), isinstance(error, _LASTING)
+        if lasts:
+            self._kept.keep("point", key, point)
+        return point
 
     def _model_of(self, recipe: str, whole: str | None = None) -> Model:
         parsed, machine, eight = recipes.parse(recipe), self._request.machine, self._eight(recipe, whole)
@@ -343,11 +349,22 @@ class _Optimize:
         point = self._point(recipe, whole)
         if point.reported is None and self._reporting is not None and not point.reason:
             self._tell(f"{recipe}: {len(self._reporting.indices)} images that nothing was decided on")
-            point = replace(point, reported=self._answered(self._model_of(recipe, whole), self._reporting))
             key = self._key(recipe, whole)
+            try:
+                point = replace(point, reported=self._answered(self._model_of(recipe, whole), self._reporting))
+                self._kept.keep("point", key, point)
+            except EdgewiseError as error:
+                point = _refused(point, error)
             self._points[recipe] = self._found[key] = point
-            self._kept.keep("point", key, point)
         return point
+
+
+def _refused(point: Point, error: EdgewiseError) -> Point:
+    """The reason why there is no more of a point, unless it is one to end everything for: nothing can be kept, or the
+    model that all others are set beside does not do it either."""
+    if isinstance(error, StoreError) or point.recipe == AS_IT_IS:
+        raise error
+    return replace(point, reason=error.message, hint=error.hint)
 
 
 def _prefixes(recipe: Recipe) -> Iterator[Recipe]:
@@ -362,5 +379,5 @@ def _silent(what: str) -> None:
 
 def _unless_failed(result: T | Failure) -> T:
     if isinstance(result, Failure):
-        raise EdgewiseError(result.message, result.hint)
+        raise rebuild({"error": result.error, "message": result.message, "hint": result.hint})
     return result

@@ -1,0 +1,53 @@
+"""What `edgewise optimize` cannot do is told at once, as what it is, with what would help."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command import edgewise
+
+QUICK = ("--starts", "2", "--rounds", "1", "--save", "lab.db")
+FEW = ("--calibration", "pocket(split=train, count=10)")
+
+
+@pytest.mark.parametrize("how", [(), ("--recipe", "fuse")], ids=["search", "recipe"])
+@pytest.mark.parametrize(
+    ("target", "code", "said"),
+    [
+        ("null:cpu@1{refuse=Conv}", 4, "null was told to refuse Conv"),
+        ("null:cpu@1{fail=load}", 5, "null was told to fail at load"),
+        ("null:cpu@1{crash=run}", 5, "died by SIGSEGV"),
+    ],
+)
+def test_a_model_the_engine_does_not_run_ends_it_at_once(
+    tmp_path: Path, how: tuple[str, ...], target: str, code: int, said: str
+) -> None:
+    arguments = ("optimize", "pocket/nano", *how, "--data", "pocket(count=50)", *FEW, "--on", target, *QUICK)
+    done = edgewise(*arguments, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr and "making it" not in done.stderr
+
+
+@pytest.mark.parametrize("how", [(), ("--recipe", "fuse")], ids=["search", "recipe"])
+def test_labels_out_of_range_end_it_at_once(tmp_path: Path, how: tuple[str, ...]) -> None:
+    images = np.zeros((60, 64, 64, 3), np.uint8)
+    np.savez(tmp_path / "wrong.npz", images=images, labels=np.arange(60) + 100)
+    arguments = ("optimize", "pocket/nano", *how, "--data", "wrong.npz", *FEW, "--on", "null:cpu@1{over=ort}", *QUICK)
+    done = edgewise(*arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "making it" not in done.stderr
+    assert "class" in done.stderr, done.stderr
+
+
+def test_a_recipe_that_is_refused_says_what_would_help(tmp_path: Path, tiny_onnx: Path) -> None:
+    arguments = ("optimize", str(tiny_onnx), "--recipe", "prune(cost=0.5)", "--on", "null:cpu@1", *QUICK)
+    done = edgewise(*arguments, cwd=tmp_path)
+    assert done.returncode == 6, done.stderr
+    assert "there are no inputs to see it by" in done.stdout
+    assert "--data FOLDER, or prune(ratio=0.3)" in done.stdout
+    told = json.loads(edgewise(*arguments, "--json", cwd=tmp_path).stdout)
+    assert told["front"]["points"][-1]["hint"] == "--data FOLDER, or prune(ratio=0.3)"
