@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,15 @@ import onnxruntime
 import pytest
 
 from command import edgewise
+from edgewise.study import optimize as driver
 
 QUICK = ("--on", "null:cpu@1", "--starts", "2", "--rounds", "1", "--save", "lab.db")
+
+
+@pytest.fixture(autouse=True)
+def _no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What computes nothing is steady from the first run."""
+    monkeypatch.setattr(driver, "compare", partial(driver.compare, warmup_ns=1_000_000))
 
 
 def digests(folder: Path) -> dict[str, str]:

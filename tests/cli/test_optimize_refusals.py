@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from command import edgewise
+from edgewise.study import optimize as driver
 
 QUICK = ("--starts", "2", "--rounds", "1", "--save", "lab.db")
 FEW = ("--calibration", "pocket(split=train, count=10)")
+
+
+@pytest.fixture(autouse=True)
+def _no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What computes nothing is steady from the first run."""
+    monkeypatch.setattr(driver, "compare", partial(driver.compare, warmup_ns=1_000_000))
 
 
 @pytest.mark.parametrize("how", [(), ("--recipe", "fuse")], ids=["search", "recipe"])
@@ -51,3 +59,16 @@ def test_a_recipe_that_is_refused_says_what_would_help(tmp_path: Path, tiny_onnx
     assert "--data FOLDER, or prune(ratio=0.3)" in done.stdout
     told = json.loads(edgewise(*arguments, "--json", cwd=tmp_path).stdout)
     assert told["front"]["points"][-1]["hint"] == "--data FOLDER, or prune(ratio=0.3)"
+
+
+def test_8_bits_without_data_are_told_to_rest_on_nothing(tmp_path: Path, tiny_onnx: Path) -> None:
+    arguments = ("optimize", str(tiny_onnx), "--on", "null:cpu@1", *QUICK)
+    done = edgewise(*arguments, "--recipe", "quantize", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "! null:cpu@1: 8 bits were fitted to made-up inputs" in done.stdout
+    assert "→ --data FOLDER" in done.stdout
+    # Inputs will do.
+    np.savez(tmp_path / "inputs.npz", input=np.zeros((4, 3, 32, 32), np.float32))
+    done = edgewise(*arguments, "--recipe", "quantize", "--calibration", "inputs.npz", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "made-up" not in done.stdout

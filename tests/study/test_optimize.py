@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
+import numpy as np
 import pytest
 
+from edgewise.analyze import front as analysis
+from edgewise.analyze.evidence import Evidence
 from edgewise.core.errors import EdgewiseError, Unavailable, Unsupported, WorkerCrashed, WorkerTimeout
-from edgewise.core.front import AS_IT_IS
+from edgewise.core.front import AS_IT_IS, Front
+from edgewise.core.records import to_json
 from edgewise.core.text import parse_target
 from edgewise.core.types import Model, Scenario
+from edgewise.measure import isolate
+from edgewise.model.graph import fixed
 from edgewise.optimize.search import Space
+from edgewise.report.sentences import remedy, sentence
 from edgewise.store.db import Store
+from edgewise.store.kept import Kept
 from edgewise.study import optimize as driver
-from edgewise.study import recipes
+from edgewise.study import passes, recipes
 from edgewise.study.images import Question
 from edgewise.study.optimize import Asked, Optimized, optimize
 from edgewise.study.prepare import Limits
@@ -34,6 +44,12 @@ SEARCH = Asked(
     starts=2,
     rounds=1,
 )
+
+
+@pytest.fixture(autouse=True)
+def _no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What computes nothing is steady from the first run."""
+    monkeypatch.setattr(driver, "compare", partial(driver.compare, warmup_ns=1_000_000))
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +76,16 @@ class Told:
         self.said.append(what)
 
 
-def run(asked: Asked, wanted: Request, store: Store, told: Callable[[str], None] = lambda what: None) -> Optimized:
+def run(
+    asked: Asked,
+    wanted: Request,
+    store: Store,
+    told: Callable[[str], None] = lambda what: None,
+    ready: Callable[[Optimized], None] = lambda made: None,
+) -> Optimized:
     store.save_machine(wanted.machine)
     store.save_model(wanted.models[0])
-    return optimize(asked, wanted, store, told, lambda detail: None)
+    return optimize(asked, wanted, store, told, lambda detail: None, ready=ready)
 
 
 def refusing(error: EdgewiseError, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,3 +150,52 @@ def test_a_search_ends_when_its_time_is_up(store: Store) -> None:
     assert found.front.note == "the time was up before the search was"
     assert [point.recipe for point in found.front.points] == [AS_IT_IS]
     assert found.front.chosen == AS_IT_IS
+
+
+def test_what_was_chosen_is_there_before_layers_are_looked_at(
+    tiny: Request, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what goes wrong then is told, and costs nothing that was found."""
+    samples = tmp_path / "inputs.npz"
+    np.savez(samples, **{tiny.models[0].inputs[0].name: np.zeros((4, 3, 32, 32), np.float32)})
+    heard: list[Optimized] = []
+    asked = replace(RECIPE, recipe=recipes.parse("quantize"), question=Question(), calibration=str(samples))
+
+    def late(function: str, **arguments: Any) -> Any:
+        if function == "edgewise.study.passes:sensitivity_of":
+            assert [each.front for each in heard] == list(Kept(store).all("front", Front))
+            raise WorkerTimeout("call did not come back within 600 s", "raise the limit with --timeout")
+        return isolate.call(function, **arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(driver, "isolate", MagicMock(wraps=isolate, call=late))
+        made = run(asked, tiny, store, ready=heard.append)
+    assert made.model is not None and made.model == heard[0].model
+    told = {finding.code: finding for finding in analysis.run(Evidence(fronts=(made.front,))).findings}
+    assert "call did not come back" in sentence(told["layers_unseen"])
+    assert remedy(told["layers_unseen"]) == "raise the limit with --timeout"
+    # The next time they are looked at, and nothing else is done.
+    again = Told()
+    front = run(asked, tiny, store, again).front
+    assert front.layers and not front.unseen
+    assert again.said == ["which layers mind being quantized"]
+
+
+def test_layers_are_looked_at_on_fewer_samples_where_there_is_much_to_do(
+    tmp_path: Path, tiny: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tensor,) = tiny.models[0].inputs
+    samples = str(tmp_path / "inputs.npz")
+    np.savez(samples, **{tensor.name: np.zeros((200, 3, 32, 32), np.float32)})
+    seen: list[int] = []
+
+    def looked(graph: Any, observe: Any) -> list[Any]:
+        seen.append(sum(len(each[tensor.name]) for each in observe(graph, [tensor.name])))
+        return []
+
+    monkeypatch.setattr(passes, "sensitivity", looked)
+    model = to_json(fixed(tiny.models[0], {tensor.name: (1, 3, 32, 32)}))
+    passes.sensitivity_of(model, samples)
+    monkeypatch.setattr(passes, "_SENSITIVITY_MULTIPLY_ADDS", 1.0)
+    passes.sensitivity_of(model, samples)
+    assert seen == [128, 8]

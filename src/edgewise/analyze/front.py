@@ -112,6 +112,10 @@ def _findings(front: Front) -> Iterator[Finding]:
         if point.reason:
             refused = (("reason", point.reason), ("command", point.hint))
             yield Finding("recipe_refused", "note", f"{front.label} | {point.recipe}", refused)
+    if front.noise:
+        yield Finding("calibrated_on_noise", "caution", about)
+    if front.unseen:
+        yield Finding("layers_unseen", "note", about, (("reason", front.unseen), ("command", front.hint)))
     if front.note:
         yield Finding("search_ended", "caution", about, (("reason", front.note),))
 

@@ -45,14 +45,13 @@ def run(
     from ..analyze import front as analysis
     from ..analyze.evidence import Evidence
     from ..core.errors import CheckFailed, InputError
-    from ..core.front import AS_IT_IS
     from ..core.records import dumps
     from ..core.text import parse_duration, parse_target
     from ..core.types import Scenario
     from ..report import terminal
     from ..store.db import Store
     from ..study import home, recipes
-    from ..study.optimize import Asked, optimize
+    from ..study.optimize import Asked, Optimized, optimize
     from ..study.prepare import Limits
     from ..study.request import request
     from ..study.writing import writable, write
@@ -89,19 +88,23 @@ def run(
             parse_duration(budget) if budget else None,
         )
         progress = Progress(0)
+        written = None
+
+        def ready(made: Optimized) -> None:
+            # A search that ends with what it began with has nothing to write, unless a file of that name is waited for.
+            nonlocal written
+            if made.model is not None and (output is not None or not _unchanged(made.front, steps)):
+                written = write(made.model, path, limits)
+
         try:
-            made = optimize(asked, wanted, store, progress.say, progress.detail)
+            made = optimize(asked, wanted, store, progress.say, progress.detail, ready=ready)
         except KeyboardInterrupt:
             progress.done()
-            print(f"interrupted: every point so far is saved in {store_path}", file=sys.stderr)
+            there = f", and {written} is written" if written else ""
+            print(f"interrupted: every point so far is saved in {store_path}{there}", file=sys.stderr)
             print(f"hint: {shlex.join(('edgewise', *sys.argv[1:]))}", file=sys.stderr)
             return 130
         progress.done()
-    # A search that ends with what it began with has nothing to write, unless a file of that name is waited for.
-    unchanged = steps is None and made.front.chosen == AS_IT_IS
-    written = None
-    if made.model is not None and (output is not None or not unchanged):
-        written = write(made.model, path, limits)
     section = analysis.run(Evidence(machines={wanted.machine.id: wanted.machine}, fronts=(made.front,)))
     code = CheckFailed.exit_code if made.model is None else 0
     if json_:
@@ -111,7 +114,7 @@ def run(
     out.print(f"{found.label} on {wanted.machine.label}\n", markup=False)
     terminal.draw(section, out, keep=("recipe", "verdict"))
     out.print()
-    if unchanged:
+    if _unchanged(made.front, steps):
         out.print(f"Wrote {path}, the model as it is" if written else "Nothing was written", markup=False)
     elif written:
         again = f"edgewise tune {shlex.quote(path)}"
@@ -120,6 +123,13 @@ def run(
         out.print("Nothing was written: no point does what was asked", markup=False)
     out.print(f"Saved in {store_path}", markup=False, style="dim")
     return code
+
+
+def _unchanged(front: Any, steps: Any) -> bool:
+    """Whether a search ended with what it began with."""
+    from ..core.front import AS_IT_IS
+
+    return steps is None and front.chosen == AS_IT_IS
 
 
 def _space(without: tuple[str, ...]) -> Any:
@@ -138,11 +148,9 @@ def _question(model: Any, data: str | None, labels: str | None, preprocess: str 
     from ..core.errors import InputError
     from ..study.images import Question
 
-    if data is None and model.data is None:
-        if needed:
-            raise InputError(
-                f"a search needs labelled images, and {model.label} has none of its own",
-                "--data FOLDER, or name a --recipe",
-            )
-        return None
+    if needed and data is None and model.data is None:
+        raise InputError(
+            f"a search needs labelled images, and {model.label} has none of its own",
+            "--data FOLDER, or name a --recipe",
+        )
     return Question(data, labels, preprocess)

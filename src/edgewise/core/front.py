@@ -96,6 +96,11 @@ class Front:
     max_p50_ns: float | None = None
     layers: tuple[Layer, ...] = ()
     note: str = ""
+    # Why layers could not be looked at one by one, and what would help.
+    unseen: str = ""
+    hint: str | None = None
+    # Whether 8 bits were fitted to inputs that were made up.
+    noise: bool = False
 
     @property
     def key(self) -> str:

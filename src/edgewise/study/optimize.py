@@ -26,6 +26,7 @@ from ..measure.cell import Cell
 from ..model import feeds
 from ..model.graph import fixed
 from ..optimize.apply import REVISION
+from ..optimize.quantize.options import quantizing
 from ..optimize.search import Space, Tried, search
 from ..store.db import Store
 from ..store.evaluations import Evaluations
@@ -81,20 +82,37 @@ class Optimized:
     model: Model | None
 
 
+Ready = Callable[[Optimized], None]
+
+
 def optimize(
-    asked: Asked, request: Request, store: Store, tell: Tell, detail: Tell, call: isolate.Lasting | None = None
+    asked: Asked,
+    request: Request,
+    store: Store,
+    tell: Tell,
+    detail: Tell,
+    call: isolate.Lasting | None = None,
+    ready: Ready = lambda made: None,
 ) -> Optimized:
-    """`call` runs passes: one that another search has used knows what they saw there."""
+    """`call` runs passes: one that another search has used knows what they saw there. `ready` hears what was chosen the
+    moment it is there: then layers are looked at one by one, which takes its time."""
     with isolate.Lasting() if call is None else contextlib.nullcontext(call) as lasting:
-        return _Optimize(asked, request, store, tell, detail, lasting).run()
+        return _Optimize(asked, request, store, tell, detail, lasting, ready).run()
 
 
 class _Optimize:
     def __init__(
-        self, asked: Asked, request: Request, store: Store, tell: Tell, detail: Tell, call: Callable[..., Any]
+        self,
+        asked: Asked,
+        request: Request,
+        store: Store,
+        tell: Tell,
+        detail: Tell,
+        call: Callable[..., Any],
+        ready: Ready,
     ) -> None:
         self._asked, self._request, self._store, self._tell, self._detail = asked, request, store, tell, detail
-        self._call = call
+        self._call, self._ready = call, ready
         self._model = request.models[0]
         self._kept = Kept(store)
         self._until = time.monotonic() + asked.budget_s if asked.budget_s else None
@@ -142,14 +160,33 @@ class _Optimize:
                 self._reported(str(recipe), chosen)
             if self._points[chosen].reason:
                 chosen = None
-        front = replace(self._front(), chosen=chosen, note=note, layers=self._layers())
-        self._kept.keep("front", front.key, front)
-        return Optimized(front, None if chosen is None else self._model_of(chosen))
+        front = replace(self._front(), chosen=chosen, note=note, noise=chosen is not None and self._blind(chosen))
+        made = Optimized(front, None if chosen is None else self._model_of(chosen))
+        self._kept.keep("front", made.front.key, made.front)
+        self._ready(made)
+        front = self._looked_at(made.front)
+        if front is not made.front:
+            self._kept.keep("front", front.key, front)
+        return replace(made, front=front)
 
-    def _layers(self) -> tuple[Layer, ...]:
-        """Which layers mind being quantized, where a recipe did and there are inputs to see it by."""
+    def _blind(self, recipe: str) -> bool:
+        """Whether it is quantized by what comes out, and nobody has said of what."""
+        own = [quantizing(dict(s.options)) for s in recipes.parse(recipe).steps if s.name == "quantize"]
+        return self._limits.calibration is None and any(how.calibrated for how in own)
+
+    def _looked_at(self, front: Front) -> Front:
+        """Which layers mind being quantized, where a recipe did and there are inputs to see it by. Nothing rests on it,
+        so what goes wrong is told, and no more."""
         if self._limits.calibration is None or not any(recipes.to_int8(recipes.parse(each)) for each in self._points):
-            return ()
+            return front
+        try:
+            return replace(front, layers=self._layers(self._limits.calibration))
+        except StoreError:
+            raise
+        except EdgewiseError as error:
+            return replace(front, unseen=error.message, hint=error.hint)
+
+    def _layers(self, samples: str) -> tuple[Layer, ...]:
         key = f"{self._about}|layers"
         found = self._kept.find("layers", key, Sensitive)
         if found is None:
@@ -159,7 +196,7 @@ class _Optimize:
                 timeout_s=max(self._limits.timeout_s, 600.0),
                 memory_bytes=self._limits.memory_bytes,
                 model=to_json(fixed(self._model, feeds.shapes(self._model, 1, self._limits.shapes))),
-                samples=self._limits.calibration,
+                samples=samples,
             )
             found = Sensitive(tuple(from_json(Layer, each) for each in counted))
             self._kept.keep("layers", key, found)
@@ -221,6 +258,12 @@ class _Optimize:
         count = images.statistics_images(self._model)
         question = replace(question, held=count)
         given = self._asked.calibration
+        if question.data is None and self._model.data is None:
+            # Nobody is asked anything: it is only looked at.
+            if given is not None and of_images(given):
+                given = images.other_calibration(self._model, given, question.preprocess, count=count)
+            self._limits = replace(limits, calibration=given)
+            return
         own = images.own_calibration(self._model, question.data, count) if given is None else None
         held_out = given is None and own is None
         held: tuple[int, ...] = ()

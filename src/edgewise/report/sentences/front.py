@@ -39,6 +39,11 @@ def _brought(v: Values) -> str:
 
 
 SENTENCES: Sentences = {
+    "calibrated_on_noise": (
+        lambda v: "8 bits were fitted to made-up inputs: on real ones answers may be far off",
+        "--data FOLDER, which may be images without labels",
+    ),
+    "layers_unseen": (lambda v: f"which layers mind being quantized is not known: {v['reason']}", None),
     "optimized": (_optimized, None),
     "not_optimized": (
         lambda v: (
