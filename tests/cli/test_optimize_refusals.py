@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from command import edgewise
+from edgewise.optimize.quantize.static import write
 from edgewise.study import optimize as driver
 
 QUICK = ("--starts", "2", "--rounds", "1", "--save", "lab.db")
@@ -72,3 +73,28 @@ def test_8_bits_without_data_are_told_to_rest_on_nothing(tmp_path: Path, tiny_on
     done = edgewise(*arguments, "--recipe", "quantize", "--calibration", "inputs.npz", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "made-up" not in done.stdout
+
+
+@pytest.fixture(scope="module")
+def in_8_bits(tmp_path_factory: pytest.TempPathFactory, tiny_onnx: Path) -> Path:
+    path = tmp_path_factory.mktemp("quantized") / "small8.onnx"
+    write(tiny_onnx, path, [{"input": np.zeros((1, 3, 32, 32), np.float32)}], vnni=True)
+    return path
+
+
+@pytest.mark.parametrize("how", [(), ("--recipe", "fuse | quantize")], ids=["search", "recipe"])
+def test_what_is_quantized_already_is_refused_first(tmp_path: Path, in_8_bits: Path, how: tuple[str, ...]) -> None:
+    done = edgewise("optimize", str(in_8_bits), *how, "--on", "null:cpu@1", *QUICK, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "small8 is quantized already, and recipes start from floats" in done.stderr
+    assert "the file it was made from" in done.stderr and f"edgewise tune {in_8_bits}" in done.stderr
+    assert "as it is\n" not in done.stderr
+
+
+@pytest.mark.parametrize("suffix", ["tflite", "xml", "mnn", "param"])
+def test_a_file_of_an_engine_is_refused_by_its_name(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / f"model.{suffix}").write_bytes(b"whatever is in it")
+    done = edgewise("optimize", f"model.{suffix}", "--recipe", "fuse", *QUICK, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert f"(.{suffix}), and recipes start from ONNX" in done.stderr
+    assert "hint: edgewise optimize MODEL.onnx" in done.stderr

@@ -51,7 +51,7 @@ def run(
     from ..report import terminal
     from ..store.db import Store
     from ..study import home, recipes
-    from ..study.optimize import Asked, Optimized, optimize
+    from ..study.optimize import Asked, Optimized, optimize, takes, takes_file
     from ..study.prepare import Limits
     from ..study.request import request
     from ..study.writing import writable, write
@@ -67,9 +67,11 @@ def run(
     limits = Limits(timeout, values.size_bytes(memory), values.shapes(shape), None)
     bound = values.bound(f"p50={max_latency}") if max_latency else None
     store_path = save or str(home.default_store())
+    takes_file(model)
     with Store(store_path) as store:
         wanted = request((model,), (str(target),), (1,), [Scenario()], limits)
         found = wanted.models[0]
+        takes(found, steps)
         path = output or f"{found.label.replace('/', '-').replace(':', '-').removesuffix('.onnx')}.small.onnx"
         writable(path, found, limits)
         store.save_machine(wanted.machine)

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from .. import engines
@@ -83,6 +84,25 @@ class Optimized:
 
 
 Ready = Callable[[Optimized], None]
+
+
+def takes_file(name: str) -> None:
+    """Refuses by its name a file in an engine's own format, before anybody loads it."""
+    suffix = Path(name).suffix
+    if engine := engines.formats().get(suffix):
+        raise InputError(
+            f"{name} is in a format of {engine}'s own ({suffix}), and recipes start from ONNX",
+            "edgewise optimize MODEL.onnx, the file it was converted from",
+        )
+
+
+def takes(model: Model, recipe: Recipe | None) -> None:
+    """Refuses what is in 8 bits already: every step begins with floats."""
+    if model.precision == "int8" and (recipe is None or recipe.steps):
+        raise InputError(
+            f"{model.label} is quantized already, and recipes start from floats",
+            f"edgewise optimize the file it was made from; the best way to run this one: edgewise tune {model.path}",
+        )
 
 
 def optimize(
