@@ -76,3 +76,34 @@ def test_weights_beside_the_model_come_along(tmp_path: Path, outside: Path) -> N
     first, second = (session.run(None, feeds)[0] for session in sessions)
     assert np.array_equal(first, second)
     assert not [each for each in tmp_path.iterdir() if each.name.startswith(".copy")]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "target"), [("fuse", "null:cpu@1"), ("quantize", "null:cpu@1"), ("lowrank(cost=0.5)", "ort:cpu@1")]
+)
+def test_the_original_stays_what_it_was(tmp_path: Path, recipe: str, target: str) -> None:
+    """Two products with thin ones inside, in which every pass finds something to do."""
+    wide, thin, random = 1024, 16, np.random.default_rng(0)
+    constants = [
+        onnx.numpy_helper.from_array(
+            (random.standard_normal((wide, thin)) @ random.standard_normal((thin, wide))).astype(np.float32), name
+        )
+        for name in ("v", "w")
+    ]
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "v"], ["a"]),
+        onnx.helper.make_node("Identity", ["a"], ["b"]),
+        onnx.helper.make_node("Relu", ["b"], ["c"]),
+        onnx.helper.make_node("MatMul", ["c", "w"], ["y"]),
+    ]
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, wide]) for name in ("x", "y")]
+    network = onnx.helper.make_graph(nodes, "network", ends[:1], ends[1:], constants)
+    opset = onnx.helper.make_opsetid("", 17)
+    onnx.save(onnx.helper.make_model(network, opset_imports=[opset], ir_version=8), str(tmp_path / "m.onnx"))
+    before = digests(tmp_path)
+    arguments = ("--recipe", recipe, "-o", "small.onnx", *QUICK, "--on", target)
+    done = edgewise("optimize", "m.onnx", *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = digests(tmp_path)
+    assert after.pop("small.onnx") not in before.values()
+    assert after == before
