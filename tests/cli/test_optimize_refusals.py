@@ -98,3 +98,15 @@ def test_a_file_of_an_engine_is_refused_by_its_name(tmp_path: Path, suffix: str)
     assert done.returncode == 2, done.stderr
     assert f"(.{suffix}), and recipes start from ONNX" in done.stderr
     assert "hint: edgewise optimize MODEL.onnx" in done.stderr
+
+
+def test_a_limit_of_memory_is_kept_to(tmp_path: Path) -> None:
+    left_out = ("--without", "prune", "--without", "lowrank", "--without", "quantize")
+    arguments = ("optimize", "pocket/nano", *left_out, "--data", "pocket(count=50)", *FEW, "--on", "null:cpu@1", *QUICK)
+    done = edgewise(*arguments, "--max-memory", "1MB", cwd=tmp_path)
+    assert done.returncode == 6, done.stderr
+    assert "within 977 KiB of memory" in done.stdout and "too much memory" in done.stdout
+    # What was measured is there; only the limit is another.
+    done = edgewise(*arguments, "--max-memory", "10GB", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "making it" not in done.stderr

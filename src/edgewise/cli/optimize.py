@@ -18,6 +18,7 @@ def run(
     max_loss: Annotated[float, "points of top-1 that may be lost, at 95 %"] = 1.0,
     max_latency: Annotated[str | None, "half of the runs take at most this, such as 10ms"] = None,
     max_weights: Annotated[str | None, "the weights take at most this, such as 4MB"] = None,
+    max_memory: Annotated[str | None, "the whole process takes at most this, such as 100MB"] = None,
     on: Annotated[str | None, "the target it is for (default: ONNX Runtime on one core)"] = None,
     output: Annotated[
         str | None, "the model to write, as it is where nothing helps (default: MODEL.small.onnx, where something does)"
@@ -82,6 +83,7 @@ def run(
             None if steps else max_loss / 100,
             values.size_bytes(max_weights),
             bound[1] if bound else None,
+            values.size_bytes(max_memory),
             _question(found, data, labels, preprocess, steps is None),
             calibration,
             _space(without),

@@ -62,6 +62,7 @@ class Asked:
     max_loss: float | None = None
     max_weight_bytes: int | None = None
     max_p50_ns: float | None = None
+    max_memory_bytes: int | None = None
     question: Question | None = None
     calibration: str | None = None
     space: Space = field(default_factory=Space)
@@ -234,7 +235,9 @@ class _Optimize:
                 front = self._front()
                 # What could not be made leaves the model as it is.
                 there = point if not point.reason else front.as_it_is or point
-                accurate, small, quick = front.accurate(point), front.small(there), front.quick(there)
+                accurate, quick = front.accurate(point), front.quick(there)
+                # What less work is for, be it quicker or not.
+                small = front.small(there) and front.lean(there)
                 recipe = asking.send(Tried(ratio, accurate, low, small, quick))
         except StopIteration:
             return ""
@@ -268,6 +271,7 @@ class _Optimize:
             asked.max_loss,
             asked.max_weight_bytes,
             asked.max_p50_ns,
+            asked.max_memory_bytes,
         )
 
     def _look_at_images(self) -> None:
