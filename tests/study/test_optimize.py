@@ -144,14 +144,6 @@ def test_an_interrupted_search_goes_on_where_it_was(store: Store) -> None:
     assert third.said == []
 
 
-def test_a_search_ends_when_its_time_is_up(store: Store) -> None:
-    wanted = request(("pocket/nano",), ("null",), (), [Scenario()], Limits(timeout_s=60.0))
-    found = run(replace(SEARCH, budget_s=1e-3), wanted, store)
-    assert found.front.note == "the time was up before the search was"
-    assert [point.recipe for point in found.front.points] == [AS_IT_IS]
-    assert found.front.chosen == AS_IT_IS
-
-
 def test_what_was_chosen_is_there_before_layers_are_looked_at(
     tiny: Request, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
