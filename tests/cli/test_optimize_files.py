@@ -7,6 +7,8 @@ import os
 import shutil
 from functools import partial
 from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import onnx
@@ -14,6 +16,7 @@ import onnxruntime
 import pytest
 
 from command import edgewise
+from edgewise.measure import isolate
 from edgewise.study import optimize as driver
 
 QUICK = ("--on", "null:cpu@1", "--starts", "2", "--rounds", "1", "--save", "lab.db")
@@ -107,3 +110,20 @@ def test_the_original_stays_what_it_was(tmp_path: Path, recipe: str, target: str
     after = digests(tmp_path)
     assert after.pop("small.onnx") not in before.values()
     assert after == before
+
+
+def test_what_was_chosen_is_written_before_layers_are_looked_at(
+    tmp_path: Path, tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(function: str, **arguments: Any) -> Any:
+        if function == "edgewise.study.passes:sensitivity_of":
+            raise KeyboardInterrupt
+        return isolate.call(function, **arguments)
+
+    monkeypatch.setattr(driver, "isolate", MagicMock(wraps=isolate, call=interrupted))
+    np.savez(tmp_path / "inputs.npz", input=np.zeros((4, 3, 32, 32), np.float32))
+    arguments = ("--recipe", "quantize", "--calibration", "inputs.npz", "-o", "small.onnx")
+    done = edgewise("optimize", str(tiny_onnx), *arguments, *QUICK, cwd=tmp_path)
+    assert done.returncode == 130, done.stderr
+    assert "saved in lab.db, and small.onnx is written" in done.stderr
+    assert any(node.op_type == "QuantizeLinear" for node in onnx.load(tmp_path / "small.onnx").graph.node)

@@ -102,7 +102,7 @@ def takes(model: Model, recipe: Recipe | None) -> None:
     if model.precision == "int8" and (recipe is None or recipe.steps):
         raise InputError(
             f"{model.label} is quantized already, and recipes start from floats",
-            f"edgewise optimize the file it was made from; the best way to run this one: edgewise tune {model.path}",
+            f"edgewise optimize FLOATS.onnx, the file it was made from; to run this one: edgewise tune {model.path}",
         )
 
 
