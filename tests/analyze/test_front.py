@@ -56,6 +56,19 @@ def test_what_gains_nothing_is_not_chosen_over_the_model_as_it_is() -> None:
     assert replace(planted(AS_IS, quick_enough), max_p50_ns=0.995e6).best == quick_enough
 
 
+def test_what_takes_more_memory_than_it_may_is_not_chosen() -> None:
+    lean, large = replace(SMALL, memory_bytes=90), replace(PRUNED, memory_bytes=110)
+    front = replace(planted(AS_IS, lean, large, chosen=lean.recipe), max_memory_bytes=100)
+    # As it is it was not asked how much it takes, which may be too much.
+    assert front.best == lean and not front.allowed(AS_IS)
+    rows = analysis.run(Evidence(fronts=(front,))).rows
+    assert [row[-1] for row in rows] == ["too much memory", "written", "too much memory"]
+    none = replace(planted(AS_IS, large), max_memory_bytes=100_000, max_weight_bytes=4_000_000, max_p50_ns=2e6)
+    assert codes(replace(none, max_memory_bytes=100_000))["not_optimized"].endswith(
+        "no more than 1 points within 3.81 MiB of weights, 97.7 KiB of memory, 2.00 ms"
+    )
+
+
 def test_of_those_as_quick_the_smaller_is_better() -> None:
     smaller = point("reorder | quantize", 0.181, 8, 12)
     assert planted(AS_IS, PRUNED, smaller).best == smaller

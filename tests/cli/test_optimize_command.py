@@ -68,6 +68,20 @@ def test_a_network_without_data_takes_a_recipe_and_says_nothing_of_answers(tmp_p
     assert (tmp_path / "tiny.small.onnx").exists()
 
 
+def test_a_budget_ends_a_search_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    left_out = ("--without", "prune", "--without", "lowrank", "--without", "quantize")
+    few = ("--data", "pocket(count=50)", "--calibration", "pocket(split=train, count=10)")
+    arguments = ("optimize", "pocket/nano", *left_out, *few, "--on", "null:cpu@1", *QUICK, "--save", "lab.db")
+    ended = edgewise(*arguments, "--budget", "0.001s", cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "the time was up before the search was → the same command again goes on where it was" in ended.stdout
+    assert "making it" not in ended.stderr and "Nothing was written" in ended.stdout
+    again = edgewise(*arguments, "--budget", "1h", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "the time was up" not in again.stdout
+    assert "fuse: making it" in again.stderr and "the model as it is\n" not in again.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -82,8 +82,19 @@ def _verdict(front: Front, point: Point, kept: bool) -> str:
     if point.recipe == front.chosen:
         return "written" if point.recipe != AS_IT_IS or front.max_loss is None else "best here"
     if front.max_loss is not None and not front.allowed(point):
-        return "loses too much" if point.decided else "not known"
+        return _missed(front, point)
     return "on the front" if kept else ""
+
+
+def _missed(front: Front, point: Point) -> str:
+    """What of all that was asked a point does not do."""
+    if point.decided is None or point.ratio is None:
+        return "not known"
+    if not front.accurate(point):
+        return "loses too much"
+    if not front.small(point):
+        return "too large"
+    return "too slow" if front.lean(point) else "too much memory"
 
 
 def _findings(front: Front) -> Iterator[Finding]:
@@ -110,7 +121,12 @@ def _findings(front: Front) -> Iterator[Finding]:
         yield _nothing(front, about)
     for point in front.points:
         if point.reason:
-            yield Finding("recipe_refused", "note", f"{front.label} | {point.recipe}", (("reason", point.reason),))
+            refused = (("reason", point.reason), ("command", point.hint))
+            yield Finding("recipe_refused", "note", f"{front.label} | {point.recipe}", refused)
+    if front.noise:
+        yield Finding("calibrated_on_noise", "caution", about)
+    if front.unseen:
+        yield Finding("layers_unseen", "note", about, (("reason", front.unseen), ("command", front.hint)))
     if front.note:
         yield Finding("search_ended", "caution", about, (("reason", front.note),))
 
@@ -120,7 +136,14 @@ def _nothing(front: Front, about: str) -> Finding:
     tried = sum(point.recipe != AS_IT_IS for point in front.points)
     if front.chosen == AS_IT_IS and not any(map(front.gains, front.points)):
         return Finding("nothing_gains", "note", about, (("tried", tried),))
-    return Finding("not_optimized", "caution", about, (("max_loss", front.max_loss), ("tried", tried)))
+    values: tuple[tuple[str, Scalar], ...] = (
+        ("max_loss", front.max_loss),
+        ("tried", tried),
+        ("max_weight_bytes", front.max_weight_bytes),
+        ("max_memory_bytes", front.max_memory_bytes),
+        ("max_p50_ns", front.max_p50_ns),
+    )
+    return Finding("not_optimized", "caution", about, values)
 
 
 def _steps(about: str, chosen: Point, points: dict[str, Point]) -> Iterator[Finding]:

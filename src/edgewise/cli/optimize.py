@@ -18,6 +18,7 @@ def run(
     max_loss: Annotated[float, "points of top-1 that may be lost, at 95 %"] = 1.0,
     max_latency: Annotated[str | None, "half of the runs take at most this, such as 10ms"] = None,
     max_weights: Annotated[str | None, "the weights take at most this, such as 4MB"] = None,
+    max_memory: Annotated[str | None, "the whole process takes at most this, such as 100MB"] = None,
     on: Annotated[str | None, "the target it is for (default: ONNX Runtime on one core)"] = None,
     output: Annotated[
         str | None, "the model to write, as it is where nothing helps (default: MODEL.small.onnx, where something does)"
@@ -45,16 +46,16 @@ def run(
     from ..analyze import front as analysis
     from ..analyze.evidence import Evidence
     from ..core.errors import CheckFailed, InputError
-    from ..core.front import AS_IT_IS
     from ..core.records import dumps
     from ..core.text import parse_duration, parse_target
     from ..core.types import Scenario
     from ..report import terminal
     from ..store.db import Store
     from ..study import home, recipes
-    from ..study.optimize import Asked, optimize
+    from ..study.optimize import Asked, Optimized, optimize, takes, takes_file
     from ..study.prepare import Limits
     from ..study.request import request
+    from ..study.writing import writable, write
     from . import _values as values
     from ._progress import Progress
 
@@ -67,9 +68,13 @@ def run(
     limits = Limits(timeout, values.size_bytes(memory), values.shapes(shape), None)
     bound = values.bound(f"p50={max_latency}") if max_latency else None
     store_path = save or str(home.default_store())
+    takes_file(model)
     with Store(store_path) as store:
         wanted = request((model,), (str(target),), (1,), [Scenario()], limits)
         found = wanted.models[0]
+        takes(found, steps)
+        path = output or f"{found.label.replace('/', '-').replace(':', '-').removesuffix('.onnx')}.small.onnx"
+        writable(path, found, limits)
         store.save_machine(wanted.machine)
         store.save_model(found)
         asked = Asked(
@@ -78,6 +83,7 @@ def run(
             None if steps else max_loss / 100,
             values.size_bytes(max_weights),
             bound[1] if bound else None,
+            values.size_bytes(max_memory),
             _question(found, data, labels, preprocess, steps is None),
             calibration,
             _space(without),
@@ -86,20 +92,23 @@ def run(
             parse_duration(budget) if budget else None,
         )
         progress = Progress(0)
+        written = None
+
+        def ready(made: Optimized) -> None:
+            # A search that ends with what it began with has nothing to write, unless a file of that name is waited for.
+            nonlocal written
+            if made.model is not None and (output is not None or not _unchanged(made.front, steps)):
+                written = write(made.model, path, limits)
+
         try:
-            made = optimize(asked, wanted, store, progress.say, progress.detail)
+            made = optimize(asked, wanted, store, progress.say, progress.detail, ready=ready)
         except KeyboardInterrupt:
             progress.done()
-            print(f"interrupted: every point so far is saved in {store_path}", file=sys.stderr)
+            there = f", and {written} is written" if written else ""
+            print(f"interrupted: every point so far is saved in {store_path}{there}", file=sys.stderr)
             print(f"hint: {shlex.join(('edgewise', *sys.argv[1:]))}", file=sys.stderr)
             return 130
         progress.done()
-    path = output or f"{found.label.replace('/', '-').replace(':', '-').removesuffix('.onnx')}.small.onnx"
-    # A search that ends with what it began with has nothing to write, unless a file of that name is waited for.
-    unchanged = steps is None and made.front.chosen == AS_IT_IS
-    written = None
-    if made.model is not None and (output is not None or not unchanged):
-        written = _write(made.model.path, path)
     section = analysis.run(Evidence(machines={wanted.machine.id: wanted.machine}, fronts=(made.front,)))
     code = CheckFailed.exit_code if made.model is None else 0
     if json_:
@@ -109,7 +118,7 @@ def run(
     out.print(f"{found.label} on {wanted.machine.label}\n", markup=False)
     terminal.draw(section, out, keep=("recipe", "verdict"))
     out.print()
-    if unchanged:
+    if _unchanged(made.front, steps):
         out.print(f"Wrote {path}, the model as it is" if written else "Nothing was written", markup=False)
     elif written:
         again = f"edgewise tune {shlex.quote(path)}"
@@ -118,6 +127,13 @@ def run(
         out.print("Nothing was written: no point does what was asked", markup=False)
     out.print(f"Saved in {store_path}", markup=False, style="dim")
     return code
+
+
+def _unchanged(front: Any, steps: Any) -> bool:
+    """Whether a search ended with what it began with."""
+    from ..core.front import AS_IT_IS
+
+    return steps is None and front.chosen == AS_IT_IS
 
 
 def _space(without: tuple[str, ...]) -> Any:
@@ -136,28 +152,9 @@ def _question(model: Any, data: str | None, labels: str | None, preprocess: str 
     from ..core.errors import InputError
     from ..study.images import Question
 
-    if data is None and model.data is None:
-        if needed:
-            raise InputError(
-                f"a search needs labelled images, and {model.label} has none of its own",
-                "--data FOLDER, or name a --recipe",
-            )
-        return None
+    if needed and data is None and model.data is None:
+        raise InputError(
+            f"a search needs labelled images, and {model.label} has none of its own",
+            "--data FOLDER, or name a --recipe",
+        )
     return Question(data, labels, preprocess)
-
-
-def _write(source: str, path: str) -> str:
-    """Beside it first, so that nobody finds half a model."""
-    import shutil
-    from pathlib import Path
-
-    from ..core.errors import InputError
-
-    target = Path(path)
-    part = target.with_name(f"{target.name}.part")
-    try:
-        shutil.copyfile(source, part)
-        part.replace(target)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}", "-o MODEL.onnx") from None
-    return str(target)

@@ -43,7 +43,8 @@ class Answered:
 class Point:
     """One recipe. `ratio` is its latency over that of the model as it is, on the same engine in turns: low, estimate
     and high of 95 %. `decided` is on the images that decisions rest on, `reported` on others, not looked at before.
-    `error` is how far outputs are off on calibration inputs, beside how large they are. `reason`: why there is no more.
+    `error` is how far outputs are off on calibration inputs, beside how large they are. `reason`: why there is no more;
+    `hint`: what would help.
     """
 
     recipe: str
@@ -57,6 +58,7 @@ class Point:
     decided: Answered | None = None
     reported: Answered | None = None
     reason: str = ""
+    hint: str | None = None
 
     @property
     def loss(self) -> float:
@@ -92,8 +94,14 @@ class Front:
     max_loss: float | None = None
     max_weight_bytes: int | None = None
     max_p50_ns: float | None = None
+    max_memory_bytes: int | None = None
     layers: tuple[Layer, ...] = ()
     note: str = ""
+    # Why layers could not be looked at one by one, and what would help.
+    unseen: str = ""
+    hint: str | None = None
+    # Whether 8 bits were fitted to inputs that were made up.
+    noise: bool = False
 
     @property
     def key(self) -> str:
@@ -109,10 +117,15 @@ class Front:
         return point.decided is not None and point.decided.bound(self.held_images) <= self.max_loss
 
     def fits(self, point: Point) -> bool:
-        return self.small(point) and self.quick(point)
+        return self.small(point) and self.lean(point) and self.quick(point)
 
     def small(self, point: Point) -> bool:
         return self.max_weight_bytes is None or _weight(point) <= self.max_weight_bytes
+
+    def lean(self, point: Point) -> bool:
+        """Whether the whole process takes no more memory than it may."""
+        most = self.max_memory_bytes
+        return most is None or (point.memory_bytes is not None and point.memory_bytes <= most)
 
     def quick(self, point: Point) -> bool:
         return self.max_p50_ns is None or (point.p50_ns is not None and point.p50_ns <= self.max_p50_ns)

@@ -39,7 +39,7 @@ def inspect(path: str) -> Model:
 
 def _described(file: Path) -> Model:
     proto = _parse(file)
-    external = tuple(_external_files(proto, file))
+    external = tuple(external_files(proto, file))
     _check(file)
     initializers = {tensor.name for tensor in proto.graph.initializer}
     initializers |= {tensor.values.name for tensor in proto.graph.sparse_initializer}
@@ -107,7 +107,7 @@ def _tensors(graph: Any) -> Iterator[Any]:
                 yield from _tensors(inner)
 
 
-def _external_files(proto: Any, file: Path) -> Iterator[Path]:
+def external_files(proto: Any, file: Path) -> Iterator[Path]:
     """Files that hold the model's external data: inside its folder, there, and long enough."""
     folder = file.resolve().parent
     seen: set[Path] = set()

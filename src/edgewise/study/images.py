@@ -113,7 +113,7 @@ def divided(model: Model, question: Question, *, hold_out: bool) -> tuple[Exam, 
 
 def statistics_images(model: Model) -> int:
     """How many inputs are kept to look at a network with."""
-    sizes = [size for size in (model.inputs[0].shape or ())[1:] if isinstance(size, int)]
+    sizes = [size for tensor in model.inputs[:1] for size in (tensor.shape or ())[1:] if isinstance(size, int)]
     return max(1, min(STATISTICS_IMAGES, _STATISTICS_BYTES // (4 * math.prod(sizes or [1]))))
 
 

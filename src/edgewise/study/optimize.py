@@ -10,13 +10,14 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from .. import engines
 from ..analyze.accuracy import Outcome, paired
 from ..analyze.compare import speed
 from ..core import stats
-from ..core.errors import EdgewiseError, StoreError
+from ..core.errors import CheckFailed, EdgewiseError, InputError, StoreError, Unsupported, rebuild
 from ..core.front import AS_IT_IS, Answered, Front, Layer, Point
 from ..core.records import from_json, to_json
 from ..core.types import Failure, Model, Placement, Recipe, Scenario, Target
@@ -26,6 +27,7 @@ from ..measure.cell import Cell
 from ..model import feeds
 from ..model.graph import fixed
 from ..optimize.apply import REVISION
+from ..optimize.quantize.options import quantizing
 from ..optimize.search import Space, Tried, search
 from ..store.db import Store
 from ..store.evaluations import Evaluations
@@ -42,6 +44,9 @@ from .request import Request
 _BATCH = 16
 # How often a choice may turn out to lose too much on the images that were kept back.
 _LOOKS = 3
+# What a model and its images say is the same tomorrow. What was late, crashed, was short of memory or is not installed
+# may not be.
+_LASTING = (InputError, Unsupported, CheckFailed)
 
 Tell = Callable[[str], None]
 T = TypeVar("T")
@@ -57,6 +62,7 @@ class Asked:
     max_loss: float | None = None
     max_weight_bytes: int | None = None
     max_p50_ns: float | None = None
+    max_memory_bytes: int | None = None
     question: Question | None = None
     calibration: str | None = None
     space: Space = field(default_factory=Space)
@@ -78,20 +84,56 @@ class Optimized:
     model: Model | None
 
 
+Ready = Callable[[Optimized], None]
+
+
+def takes_file(name: str) -> None:
+    """Refuses by its name a file in an engine's own format, before anybody loads it."""
+    suffix = Path(name).suffix
+    if engine := engines.formats().get(suffix):
+        raise InputError(
+            f"{name} is in a format of {engine}'s own ({suffix}), and recipes start from ONNX",
+            "edgewise optimize MODEL.onnx, the file it was converted from",
+        )
+
+
+def takes(model: Model, recipe: Recipe | None) -> None:
+    """Refuses what is in 8 bits already: every step begins with floats."""
+    if model.precision == "int8" and (recipe is None or recipe.steps):
+        raise InputError(
+            f"{model.label} is quantized already, and recipes start from floats",
+            f"edgewise optimize FLOATS.onnx, the file it was made from; to run this one: edgewise tune {model.path}",
+        )
+
+
 def optimize(
-    asked: Asked, request: Request, store: Store, tell: Tell, detail: Tell, call: isolate.Lasting | None = None
+    asked: Asked,
+    request: Request,
+    store: Store,
+    tell: Tell,
+    detail: Tell,
+    call: isolate.Lasting | None = None,
+    ready: Ready = lambda made: None,
 ) -> Optimized:
-    """`call` runs passes: one that another search has used knows what they saw there."""
+    """`call` runs passes: one that another search has used knows what they saw there. `ready` hears what was chosen the
+    moment it is there: then layers are looked at one by one, which takes its time."""
     with isolate.Lasting() if call is None else contextlib.nullcontext(call) as lasting:
-        return _Optimize(asked, request, store, tell, detail, lasting).run()
+        return _Optimize(asked, request, store, tell, detail, lasting, ready).run()
 
 
 class _Optimize:
     def __init__(
-        self, asked: Asked, request: Request, store: Store, tell: Tell, detail: Tell, call: Callable[..., Any]
+        self,
+        asked: Asked,
+        request: Request,
+        store: Store,
+        tell: Tell,
+        detail: Tell,
+        call: Callable[..., Any],
+        ready: Ready,
     ) -> None:
         self._asked, self._request, self._store, self._tell, self._detail = asked, request, store, tell, detail
-        self._call = call
+        self._call, self._ready = call, ready
         self._model = request.models[0]
         self._kept = Kept(store)
         self._until = time.monotonic() + asked.budget_s if asked.budget_s else None
@@ -109,9 +151,10 @@ class _Optimize:
                     request.machine.id,
                     str(asked.target),
                     versions,
-                    self._deciding.digest if self._deciding else "",
+                    (self._deciding.digest, self._deciding.preprocess) if self._deciding else "",
                     file_digest(self._limits.calibration) if self._limits.calibration else "",
                     sorted(self._limits.shapes.items()),
+                    (asked.starts, asked.rounds),
                 )
             ).encode()
         ).hexdigest()[:20]
@@ -135,16 +178,36 @@ class _Optimize:
             self._reported(AS_IT_IS)
             # What each step brings is told by the recipe without it.
             for recipe in _prefixes(recipes.parse(chosen)):
-                self._point(str(recipe), chosen)
                 self._reported(str(recipe), chosen)
-        front = replace(self._front(), chosen=chosen, note=note, layers=self._layers())
-        self._kept.keep("front", front.key, front)
-        return Optimized(front, None if chosen is None else self._model_of(chosen))
+            if self._points[chosen].reason:
+                chosen = None
+        front = replace(self._front(), chosen=chosen, note=note, noise=chosen is not None and self._blind(chosen))
+        made = Optimized(front, None if chosen is None else self._model_of(chosen))
+        self._kept.keep("front", made.front.key, made.front)
+        self._ready(made)
+        front = self._looked_at(made.front)
+        if front is not made.front:
+            self._kept.keep("front", front.key, front)
+        return replace(made, front=front)
 
-    def _layers(self) -> tuple[Layer, ...]:
-        """Which layers mind being quantized, where a recipe did and there are inputs to see it by."""
+    def _blind(self, recipe: str) -> bool:
+        """Whether it is quantized by what comes out, and nobody has said of what."""
+        own = [quantizing(dict(s.options)) for s in recipes.parse(recipe).steps if s.name == "quantize"]
+        return self._limits.calibration is None and any(how.calibrated for how in own)
+
+    def _looked_at(self, front: Front) -> Front:
+        """Which layers mind being quantized, where a recipe did and there are inputs to see it by. Nothing rests on it,
+        so what goes wrong is told, and no more."""
         if self._limits.calibration is None or not any(recipes.to_int8(recipes.parse(each)) for each in self._points):
-            return ()
+            return front
+        try:
+            return replace(front, layers=self._layers(self._limits.calibration))
+        except StoreError:
+            raise
+        except EdgewiseError as error:
+            return replace(front, unseen=error.message, hint=error.hint)
+
+    def _layers(self, samples: str) -> tuple[Layer, ...]:
         key = f"{self._about}|layers"
         found = self._kept.find("layers", key, Sensitive)
         if found is None:
@@ -154,7 +217,7 @@ class _Optimize:
                 timeout_s=max(self._limits.timeout_s, 600.0),
                 memory_bytes=self._limits.memory_bytes,
                 model=to_json(fixed(self._model, feeds.shapes(self._model, 1, self._limits.shapes))),
-                samples=self._limits.calibration,
+                samples=samples,
             )
             found = Sensitive(tuple(from_json(Layer, each) for each in counted))
             self._kept.keep("layers", key, found)
@@ -172,7 +235,9 @@ class _Optimize:
                 front = self._front()
                 # What could not be made leaves the model as it is.
                 there = point if not point.reason else front.as_it_is or point
-                accurate, small, quick = front.accurate(point), front.small(there), front.quick(there)
+                accurate, quick = front.accurate(point), front.quick(there)
+                # What less work is for, be it quicker or not.
+                small = front.small(there) and front.lean(there)
                 recipe = asking.send(Tried(ratio, accurate, low, small, quick))
         except StopIteration:
             return ""
@@ -206,6 +271,7 @@ class _Optimize:
             asked.max_loss,
             asked.max_weight_bytes,
             asked.max_p50_ns,
+            asked.max_memory_bytes,
         )
 
     def _look_at_images(self) -> None:
@@ -216,6 +282,12 @@ class _Optimize:
         count = images.statistics_images(self._model)
         question = replace(question, held=count)
         given = self._asked.calibration
+        if question.data is None and self._model.data is None:
+            # Nobody is asked anything: it is only looked at.
+            if given is not None and of_images(given):
+                given = images.other_calibration(self._model, given, question.preprocess, count=count)
+            self._limits = replace(limits, calibration=given)
+            return
         own = images.own_calibration(self._model, question.data, count) if given is None else None
         held_out = given is None and own is None
         held: tuple[int, ...] = ()
@@ -237,8 +309,7 @@ class _Optimize:
         if key not in self._found:
             point = self._kept.find("point", key, Point)
             if point is None:
-                point = self._made(recipe, whole)
-                self._kept.keep("point", key, point)
+                point = self._made(key, recipe, whole)
             self._found[key] = point
         self._points[recipe] = self._found[key]
         return self._found[key]
@@ -251,7 +322,8 @@ class _Optimize:
     def _eight(self, recipe: str, whole: str | None) -> bool:
         return recipes.to_int8(recipes.parse(whole or recipe))
 
-    def _made(self, recipe: str, whole: str | None) -> Point:
+    def _made(self, key: str, recipe: str, whole: str | None) -> Point:
+        """What it comes to now, kept unless it may come out otherwise the next time."""
         parsed = recipes.parse(recipe)
         self._tell(f"{recipe}: making it" if parsed.steps else "the model as it is")
         try:
@@ -265,11 +337,12 @@ class _Optimize:
             if parsed.steps:
                 point = replace(point, error=recipes.off(self._model, model, self._limits))
             point = replace(point, decided=self._answered(model, self._deciding))
-            return self._timed(model, point)
-        except StoreError:
-            raise
+            point, lasts = self._timed(model, point), True
         except EdgewiseError as error:
-            return Point(recipe, reason=error.message)
+            point, lasts = _refused(Point(recipe), error), isinstance(error, _LASTING)
+        if lasts:
+            self._kept.keep("point", key, point)
+        return point
 
     def _model_of(self, recipe: str, whole: str | None = None) -> Model:
         parsed, machine, eight = recipes.parse(recipe), self._request.machine, self._eight(recipe, whole)
@@ -343,11 +416,22 @@ class _Optimize:
         point = self._point(recipe, whole)
         if point.reported is None and self._reporting is not None and not point.reason:
             self._tell(f"{recipe}: {len(self._reporting.indices)} images that nothing was decided on")
-            point = replace(point, reported=self._answered(self._model_of(recipe, whole), self._reporting))
             key = self._key(recipe, whole)
+            try:
+                point = replace(point, reported=self._answered(self._model_of(recipe, whole), self._reporting))
+                self._kept.keep("point", key, point)
+            except EdgewiseError as error:
+                point = _refused(point, error)
             self._points[recipe] = self._found[key] = point
-            self._kept.keep("point", key, point)
         return point
+
+
+def _refused(point: Point, error: EdgewiseError) -> Point:
+    """The reason why there is no more of a point, unless it is one to end everything for: nothing can be kept, or the
+    model that all others are set beside does not do it either."""
+    if isinstance(error, StoreError) or point.recipe == AS_IT_IS:
+        raise error
+    return replace(point, reason=error.message, hint=error.hint)
 
 
 def _prefixes(recipe: Recipe) -> Iterator[Recipe]:
@@ -362,5 +446,5 @@ def _silent(what: str) -> None:
 
 def _unless_failed(result: T | Failure) -> T:
     if isinstance(result, Failure):
-        raise EdgewiseError(result.message, result.hint)
+        raise rebuild({"error": result.error, "message": result.message, "hint": result.hint})
     return result

@@ -16,6 +16,7 @@ from ..core.front import Layer
 from ..core.records import from_json, to_json
 from ..core.text import parse_target
 from ..core.types import Model, Placement, Target, Tensor
+from ..model.cost import cost
 from ..model.emit import emit
 from ..model.feeds import feeds, shapes
 from ..model.graph import Graph, Node
@@ -24,12 +25,14 @@ from ..model.load import inspect
 from ..optimize import apply
 from ..optimize.eight import eight
 from ..optimize.observe import Keep, observer
-from ..optimize.quantize.sensitivity import sensitivity
+from ..optimize.quantize.sensitivity import layers, sensitivity
 from ..parallel.build import build
 
 # The least of many runs: what a layer takes when nobody is in its way.
 _RUNS, _LONGEST_S = 30, 0.05
-_SENSITIVITY_SAMPLES = 128
+# Every layer is tried by itself, on as many samples as that takes about a minute for, on two cores.
+_SENSITIVITY_SAMPLES = (8, 128)
+_SENSITIVITY_MULTIPLY_ADDS = 3e12
 # What a layer takes beyond being called is never next to nothing of what was measured.
 _LEAST_SHARE = 0.05
 # By model, pass, samples and target: what passes saw the last times. A worker that stays need not look again.
@@ -68,8 +71,14 @@ def _keeping(*about: str) -> Keep:
 def sensitivity_of(model: dict[str, Any], samples: str) -> Any:
     """For a worker: which layers of a model mind being quantized; as JSON."""
     source = from_json(Model, model)
-    seen = {name: array[:_SENSITIVITY_SAMPLES] for name, array in apply.inputs_of(source, samples).items()}
-    found = sensitivity(graph_of(source), observer(seen))
+    plain = graph_of(source)
+    first = (source.inputs[0].shape or (1,))[0]
+    batch = first if isinstance(first, int) else 1
+    each = cost(source).multiply_adds / batch * len(list(layers(plain)))
+    fewest, most = _SENSITIVITY_SAMPLES
+    count = min(max(int(_SENSITIVITY_MULTIPLY_ADDS / max(each, 1.0)), fewest), most)
+    seen = {name: array[: max(count, batch)] for name, array in apply.inputs_of(source, samples).items()}
+    found = sensitivity(plain, observer(seen))
     return to_json([Layer(each.layer, each.mse, each.kl) for each in found])
 
 

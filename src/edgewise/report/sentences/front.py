@@ -38,13 +38,26 @@ def _brought(v: Values) -> str:
     return text
 
 
+def _not_optimized(v: Values) -> str:
+    text = (
+        f"none of {v['tried']} recipes is quicker and known to lose no more than {100 * number(v['max_loss']):g} points"
+    )
+    bounds = (("max_weight_bytes", "bytes", "of weights"), ("max_memory_bytes", "bytes", "of memory"))
+    limits = [f"{format.cell(v[key], unit)} {what}" for key, unit, what in bounds if v.get(key) is not None]
+    if v.get("max_p50_ns") is not None:
+        limits.append(format.cell(v["max_p50_ns"], "ns"))
+    return f"{text} within {', '.join(limits)}" if limits else text
+
+
 SENTENCES: Sentences = {
+    "calibrated_on_noise": (
+        lambda v: "8 bits were fitted to made-up inputs: on real ones answers may be far off",
+        "--data FOLDER, which may be images without labels",
+    ),
+    "layers_unseen": (lambda v: f"which layers mind being quantized is not known: {v['reason']}", None),
     "optimized": (_optimized, None),
     "not_optimized": (
-        lambda v: (
-            f"none of {v['tried']} recipes is quicker and known to lose no more than "
-            f"{100 * number(v['max_loss']):g} points"
-        ),
+        _not_optimized,
         "allow more with --max-loss, or give it more images: intervals become narrower",
     ),
     "nothing_gains": (
