@@ -17,10 +17,10 @@ from ..measure import isolate
 from ..model import feeds
 from ..model.graph import fixed
 from ..optimize.apply import PASSES, REVISION, options
-from ..optimize.quantize.options import quantizing, unprofitable
+from ..optimize.quantize.options import quantizing
 from . import home
 from .distill import distilling
-from .prepare import Limits, file_digest, quantized
+from .prepare import Limits, doubt, file_digest, quantized
 
 # Statistics of a large network on thousands of images.
 _LONGEST_PASS_S = 3600.0
@@ -53,9 +53,8 @@ def made(
     missed: Callable[[str], None],
 ) -> Iterator[Model]:
     """What each recipe makes of each model. One that cannot be applied is told as missed, and the others go on."""
-    doubt = unprofitable(machine) if any(map(to_int8, recipes)) else None
-    if doubt:
-        tell(doubt)
+    if any(map(to_int8, recipes)):
+        doubt(machine, tell)
     for model in models:
         for recipe in recipes:
             try:
@@ -120,6 +119,8 @@ def _quantize(step: Step, model: Model, machine: Machine, limits: Limits) -> Mod
     how = quantizing(dict(step.options))
     if model.precision in ("int8", how.precision):
         raise InputError("it is quantized already")
+    if how.precision == "int8":
+        doubt(machine)
     return quantized(model, machine, limits, how)
 
 
