@@ -12,18 +12,21 @@ from ..core.front import AS_IT_IS
 from ..core.records import from_json, to_json
 from ..core.tables import near
 from ..core.text import parse_recipe
-from ..core.types import Machine, Model, Recipe, Step, Target
+from ..core.types import Device, Machine, Model, Recipe, Step, Target
 from ..measure import isolate
 from ..model import feeds
+from ..model.cost import Cost
 from ..model.graph import fixed
 from ..optimize.apply import PASSES, REVISION, options
 from ..optimize.quantize.options import quantizing
+from ..optimize.search import DYNAMIC, HALVED, Space
 from . import home
 from .distill import distilling
 from .prepare import Limits, doubt, file_digest, quantized
 
 # Statistics of a large network on thousands of images.
 _LONGEST_PASS_S = 3600.0
+_PRODUCTS = ("MatMul", "Gemm")
 _NAMES = ("quantize", "distill", *PASSES)
 
 
@@ -42,6 +45,20 @@ def parse(text: str) -> Recipe:
         else:
             quantizing(dict(step.options))
     return recipe
+
+
+def suited(space: Space, model: Model, cost: Cost | None, device: Device, precision: str | None) -> Space:
+    """With the forms that may be the quickest for this model there: dynamic, where it is mostly matrix products, as
+    transformers are; 16 bits, where the device computes in them and no other `precision` is asked for."""
+    if not space.quantized or model.precision != "fp32":
+        return space
+    nodes = cost.nodes if cost else ()
+    work, products = (
+        sum(node.multiply_adds or 0 for node in nodes if of is None or node.operator in of) for of in (None, _PRODUCTS)
+    )
+    dynamic = (DYNAMIC,) if 2 * products > work else ()
+    halved = (HALVED,) if "fp16" in device.precisions and precision in (None, "fp16") else ()
+    return replace(space, quantized=(*space.quantized, *dynamic), halved=halved)
 
 
 def made(
