@@ -142,3 +142,26 @@ def test_recipes_join_the_race(
     assert "prune" not in winner
     plan = read(str(tmp_path / "pocket-nano.plan.json"))
     assert (plan.model.recipe == "fuse") == ("| fuse" in winner)
+
+
+@pytest.mark.slow
+def test_the_recipes_that_are_built_in_join_the_race(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All that `--optimize` makes of a model: each is there, and was made, or the reason is."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(race, "WARMUP_NS", 5_000_000)
+    monkeypatch.setattr(tune, "CLOSE_TURNS", 8)
+    monkeypatch.setattr("edgewise.study.images.STATISTICS_IMAGES", 200)
+    data = ("--data", "pocket(count=300)", "--max-loss", "10", "--starts", "3")
+    asked = ["tune", "pocket/micro", "--optimize", *data, "--on", "ort:cpu:fp32@1", "--save", "lab.db", "--json"]
+    assert _main(asked) == 0
+    found = json.loads(capsys.readouterr().out)
+    names = {entry["label"] for entry in found["race"]["entries"]}
+    made = ("fuse", *(f"fuse | prune(cost={cost})" for cost in ("0.85", "0.7", "0.55")))
+    assert names >= {"pocket/micro", *(f"pocket/micro | {recipe}" for recipe in made)}
+    assert not any("of pocket/micro" in missed for missed in found["race"]["not_tried"])
+    # What is written down runs, whichever of them it is.
+    plan = read(str(tmp_path / "pocket-micro.plan.json"))
+    assert plan.model.recipe in (None, *made)
+    assert _main(["run", "pocket-micro.plan.json"]) == 0

@@ -385,6 +385,19 @@ def test_siblings_are_divided_behind_what_all_of_them_have(tmp_path: Path) -> No
     assert operators(applied(found, pays=lambda _: False)[0]) == operators(found)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "pays"), [((16, 32), False), ((192, 96, 16), False), ((8, 4, 20), True), ((17, 15), True)]
+)
+def test_siblings_are_divided_only_where_together_they_fill_blocks_of_channels(
+    sizes: tuple[int, ...], pays: bool, tmp_path: Path
+) -> None:
+    net = Layers()
+    found = net.graph(tmp_path, *(net.window("MaxPool", net.conv("x", channels)) for channels in sizes))
+    assert operators(fuse(found))["Conv"] == (1 if pays else len(sizes))
+    joined = net.graph(tmp_path, net.add("Concat", [net.conv("x", 16), net.conv("x", 32)], (1, 48, 8, 8), axis=1))
+    assert operators(fuse(joined)) == {"Conv": 1}, "nothing to divide, so nothing to lose"
+
+
 def test_siblings_that_are_put_together_anyway_are_not_divided(tmp_path: Path) -> None:
     net = Layers()
     a, b, c = _heads(net, "Relu", "Relu", "Relu")

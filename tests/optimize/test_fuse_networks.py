@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from edgewise import zoo
 from edgewise.core.text import parse_target
+from edgewise.engines import ONNX, converted, reads
 from edgewise.model import feeds
 from edgewise.model.emit import emit
 from edgewise.model.graph import Graph, fixed, graph
@@ -159,12 +160,14 @@ def _zoo(name: str, folder: Path) -> Graph:
 
 
 SMALL = ("tiny", "pocket/nano", "shufflenet_v2_x0_5", "mobilenet_v3_small")
+LIBRARIES = {"ort": "onnxruntime", "litert": "ai_edge_litert", "mnn": "MNN"}
 
 
-@pytest.mark.parametrize("engine", ["ort", "openvino"])
+@pytest.mark.parametrize("engine", ["ort", "openvino", "litert", "ncnn", "mnn", "torch"])
 @pytest.mark.parametrize("name", SMALL)
 def test_engines_take_what_is_fused(name: str, engine: str, tmp_path: Path) -> None:
-    pytest.importorskip({"ort": "onnxruntime"}.get(engine, engine), reason=f"{engine} is not installed")
+    pytest.importorskip(LIBRARIES.get(engine, engine), reason=f"{engine} is not installed")
+    pytest.importorskip("pnnx" if engine == "ncnn" else "numpy", reason="ncnn's converter is not installed")
     found = _zoo(name, tmp_path)
     made, _ = applied(found, pays=lambda _: True)
     x = noise(found)
@@ -172,7 +175,11 @@ def test_engines_take_what_is_fused(name: str, engine: str, tmp_path: Path) -> N
     path = tmp_path / "fused.onnx"
     path.write_bytes(emit(made.nodes, made.constants, inputs, outputs, made.opset).SerializeToString())
     loaded = importlib.import_module(f"edgewise.engines.{engine}")
-    executable = loaded.load(inspect(str(path)), parse_target(f"{engine}:cpu:fp32@1"))
+    model, target = inspect(str(path)), parse_target(f"{engine}:cpu:fp32@1")
+    if ONNX not in reads(loaded):
+        (tmp_path / "own").mkdir()
+        model = converted(engine, model, target, str(tmp_path / "own"))
+    executable = loaded.load(model, target)
     ours = executable.run(x)
     executable.close()
     for each, theirs in zip(outputs, answers(found, x), strict=True):

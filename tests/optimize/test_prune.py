@@ -37,7 +37,10 @@ def same(a: Graph, b: Graph, x: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["resnet18", "mobilenet_v2", "mobilenet_v3_small", "squeezenet1_1", "densenet121", "shufflenet_v2_x0_5", "tiny"],
+    [
+        *("resnet18", "mobilenet_v2", "mobilenet_v3_small", "squeezenet1_1", "densenet121", "shufflenet_v2_x0_5"),
+        *("regnet_x_1_6gf", "tiny"),
+    ],
 )
 def test_pruned_is_masked(name: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
@@ -55,7 +58,7 @@ def test_pruned_is_masked(name: str, tmp_path: Path) -> None:
 
 @st.composite
 def networks(draw: st.DrawFn) -> Graph:
-    """Convolutions, depthwise ones, sums, concatenations, activations and a product at the end, drawn at random."""
+    """Convolutions, also by groups, sums, concatenations, activations and a product at the end, drawn at random."""
     chance = np.random.default_rng(draw(st.integers(0, 1000)))
     values = {"x": Tensor("x", "float32", (1, 3, 6, 6))}
     nodes: list[Node] = []
@@ -76,11 +79,23 @@ def networks(draw: st.DrawFn) -> Graph:
     def convolved(of: str, channels: int) -> str:
         return add("Conv", [of, weight(channels, width[of], 3, 3), weight(channels)], channels, pads=[1, 1, 1, 1])
 
+    def grouped(of: str, groups: int, each: int) -> str:
+        weights = [weight(groups * each, width[of] // groups, 3, 3), weight(groups * each)]
+        return add("Conv", [of, *weights], groups * each, pads=[1, 1, 1, 1], group=groups)
+
+    kinds = ["conv", "depthwise", "grouped", "grouped sum", "sum", "concat", "relu", "scale"]
     here = convolved("x", draw(st.integers(2, 6)))
-    for kind in draw(st.lists(st.sampled_from(["conv", "depthwise", "sum", "concat", "relu", "scale"]), max_size=7)):
+    for kind in draw(st.lists(st.sampled_from(kinds), max_size=7)):
         channels = width[here]
         if kind == "conv":
             here = convolved(here, draw(st.integers(2, 6)))
+        elif kind == "grouped":
+            # Groups of several channels, of one, and such that make only one.
+            groups = draw(st.sampled_from([n for n in range(2, channels + 1) if channels % n == 0] or [1]))
+            here = grouped(here, groups, draw(st.integers(1, 3)))
+        elif kind == "grouped sum":
+            inner = convolved(here, 6)
+            here = add("Add", [inner, grouped(inner, 2, 3)], 6)
         elif kind == "depthwise":
             here = add("Conv", [here, weight(channels, 1, 3, 3)], channels, pads=[1, 1, 1, 1], group=channels)
         elif kind == "sum":
@@ -126,6 +141,25 @@ def test_what_others_see_or_nobody_knows_stays() -> None:
     )
     found = Graph(nodes, {"w": weights, "v": weights.copy()}, values, ("x",), ("y",), 17)
     assert coupled(found) == []
+
+
+def test_groups_stay_alike_and_lose_the_channel_at_the_same_place() -> None:
+    values = {name: Tensor(name, "float32", (1, size, 4, 4)) for name, size in zip("xaby", (3, 8, 8, 5), strict=True)}
+    nodes = (
+        Node("a", "Conv", ("x", "u"), ("a",), {}),
+        Node("b", "Conv", ("a", "v"), ("b",), {"group": 2}),
+        Node("y", "Conv", ("b", "w"), ("y",), {}),
+    )
+    chance = np.random.default_rng(0)
+    sizes = {"u": (8, 3, 1, 1), "v": (8, 4, 1, 1), "w": (5, 8, 1, 1)}
+    constants = {name: chance.standard_normal(size).astype(np.float32) for name, size in sizes.items()}
+    found = Graph(nodes, constants, values, ("x",), ("y",), 17)
+    classes = coupled(found)
+    assert [each.channels for each in classes[1:6:4]] == [(("a", 1), ("a", 5)), (("b", 1), ("b", 5))]
+    smaller = prune(found, [classes[1], classes[5]])
+    assert smaller.nodes[1].attributes["group"] == 2
+    assert [smaller.constants[name].shape[:2] for name in "uvw"] == [(6, 3), (6, 3), (5, 6)]
+    np.testing.assert_array_equal(smaller.constants["u"], constants["u"][[0, 2, 3, 4, 6, 7]])
 
 
 def test_weights_that_two_layers_share_stay() -> None:

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Callable
 
-from edgewise.optimize.search import Space, Tried, search
+import pytest
+
+from edgewise.optimize.search import DYNAMIC, HALVED, QUANTIZED, Space, Tried, search
 
 
 def driven(
@@ -163,3 +165,57 @@ def test_a_step_below_what_is_too_large_is_found() -> None:
     assert [recipe for recipe, tried in known.items() if tried.allowed] == [
         "fuse | lowrank(cost=0.575) | quantize(calibrate=mse, correct=bias)"
     ]
+
+
+FORMS = Space(quantized=(*QUANTIZED, DYNAMIC), halved=(HALVED,))
+
+
+@pytest.mark.parametrize(
+    ("eight", "dynamic", "sixteen", "chosen"),
+    [
+        (0.3, 0.5, 0.6, QUANTIZED[-1]),
+        (0.6, 0.3, 0.5, DYNAMIC),
+        (0.9, 0.8, 0.5, HALVED),
+        # As quick as static, and nearer to the answers.
+        (0.3, 0.302, 0.9, DYNAMIC),
+        (0.9, None, 0.55, HALVED),
+        (None, 0.4, None, DYNAMIC),
+    ],
+)
+def test_each_engine_goes_on_with_the_form_that_is_quickest_there(
+    eight: float | None, dynamic: float | None, sixteen: float | None, chosen: str
+) -> None:
+    """What takes so long on an engine; what it refuses is None."""
+
+    def engine(recipe: str) -> tuple[float, float] | None:
+        form = dynamic if DYNAMIC in recipe else sixteen if HALVED in recipe else eight if "quantize" in recipe else 1.0
+        ratio, loss = ordinary(re.sub(r" \| quantize.*", "", recipe))
+        return None if form is None else (ratio * form, loss + 0.001 * ("quantize" in recipe))
+
+    known = driven(engine, 0.005, FORMS)
+    assert {recipe.split(" | ")[-1] for recipe in known if "prune" in recipe} == {chosen}
+    assert best(known)[1].endswith(chosen)
+
+
+def test_16_bits_are_no_reason_to_give_up_8() -> None:
+    """Whole quantization loses too much, 16 bits nothing; with some layers in floats, 8 bits are quicker than 16."""
+
+    def fragile(recipe: str) -> tuple[float, float]:
+        ratio, loss = ordinary(recipe)
+        return (2 * ratio if HALVED in recipe else ratio), loss + 0.1 * bool(
+            re.search(r"quantize(?!.*(keep|fp16))", recipe)
+        )
+
+    assert "keep=2" in best(driven(fragile, 0.005, FORMS))[1]
+
+
+def test_what_has_to_be_small_goes_on_in_the_form_that_is() -> None:
+    """16 bits are quicker here, and too large."""
+
+    def halves(recipe: str) -> tuple[float, float]:
+        ratio, loss = ordinary(recipe)
+        return (0.5 * ratio, loss) if HALVED in recipe else (ratio, loss)
+
+    known = driven(halves, 0.005, FORMS, small=lambda recipe: "quantize" in recipe and HALVED not in recipe)
+    assert all(HALVED not in recipe for recipe in known if "prune" in recipe)
+    assert HALVED in best(driven(halves, 0.005, FORMS))[1]

@@ -5,6 +5,7 @@ whatever else fails there is news. Kernels are others on other processors, and s
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,14 @@ def _claims(engine: EngineFacts) -> bool:
 def test_what_stands_here_is_of_networks_that_are_run() -> None:
     assert {name for _, name in FAILS} | {name for names in FAR.values() for name in names} <= set(NAMES)
     assert len(NAMES) >= 39
+
+
+def test_the_guide_names_all_of_it() -> None:
+    guide = Path(__file__).parents[2] / "docs/guides/quantize.md"
+    rows = guide.read_text(encoding="utf-8").partition("## Where it fails")[2].partition("\n## ")[0]
+    said = set(re.findall(r"`([a-z0-9_]+)`", rows))
+    assert said >= {name for _, name in FAILS} | {name for names in FAR.values() for name in names}
+    assert f"the {len(NAMES)} networks" in rows
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ from .reorder import reordered
 # Seconds that a small graph takes where the model is to run.
 Timed = Callable[[Graph], float]
 # Goes up when a pass makes something else of the same model: what was kept before is then made again.
-REVISION = 2
+REVISION = 4
 FORM = "numpy.savez(path, INPUT=array[n, ...])"
 
 

@@ -1,9 +1,9 @@
 """Which recipe to try next, from what the others came to. No clock and no files: who asks keeps what was tried, and
 going on after an interruption is asking again from the beginning.
 
-Forms of quantization first, since they bring most and take no work away. Then what does, pruning and low rank, each by
-halving between what loses too much and what does not, by turns, so that a search that is ended early has seen something
-of both; then both together, in both orders; then the best in finer steps.
+Forms of 8 bits and of 16 first, since they bring most and take no work away. Then what does, pruning and low rank,
+each by halving between what loses too much and what does not, by turns, so that a search that is ended early has seen
+something of both; then both together, in both orders; then the best in finer steps.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 
 QUANTIZED = ("quantize", "quantize(calibrate=mse, correct=bias)")
+# For networks that are matrix products, whose values no fixed range fits.
+DYNAMIC = "quantize(form=dynamic)"
+HALVED = "quantize(precision=fp16)"
 # Where each form of whole quantization loses too much, so many layers stay in floats.
 _FLOATS = (2, 5)
 # The share of the cost that stays: where halving begins, how fine it ends, and how little is tried at all.
@@ -44,10 +47,12 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """What may be used: `smaller` are the passes that take a `cost`, `first` stands before every other step."""
+    """What may be used: `smaller` are the passes that take a `cost`, `first` stands before every other step. Forms of 8
+    bits are `quantized`, of 16 `halved`, each after those whose answers are further off."""
 
     smaller: tuple[str, ...] = ("prune", "lowrank")
     quantized: tuple[str, ...] = QUANTIZED
+    halved: tuple[str, ...] = ()
     first: str = "fuse"
 
 
@@ -107,10 +112,16 @@ def _quantized(
         if tried.accurate and tried.ratio is not None:
             found.append((form, tried))
             break
+    for form in space.halved:
+        tried = yield _recipe(*head, form)
+        if tried.accurate and tried.ratio is not None:
+            found.append((form, tried))
     # What rounding does not make quicker is only made worse by it, unless it has to become smaller.
     found = [each for each in found if _ratio(each[1]) < _WORTH or not fused.small]
     if not found:
         return (), Tried(1.0, True, small=fused.small, quick=fused.quick)
+    # Where some are small enough, those.
+    found = [each for each in found if each[1].small] or found
     quickest = min(_ratio(tried) for _, tried in found)
     # Of those alike, or not told apart, the last, which does most for the answers.
     return next(

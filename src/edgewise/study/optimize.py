@@ -224,7 +224,10 @@ class _Optimize:
         return found.layers
 
     def _search(self) -> str:
-        asking = search(self._asked.space)
+        target, costed = self._asked.target, keep_cost(self._store, self._model, 1, self._limits)
+        device = self._request.engine(target).device(target.device)
+        cost = costed.cost if costed else None
+        asking = search(recipes.suited(self._asked.space, self._model, cost, device, target.precision))
         recipe = next(asking)
         try:
             while True:

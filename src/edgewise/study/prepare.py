@@ -7,6 +7,7 @@ import difflib
 import hashlib
 import math
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,7 +35,7 @@ from ..measure import isolate
 from ..measure.cell import Cell, Session
 from ..model import feeds
 from ..model.graph import fixed
-from ..optimize.quantize.options import PLAIN, Quantizing, saturates
+from ..optimize.quantize.options import PLAIN, Quantizing, saturates, unprofitable
 from ..system.machine import cpu_quota, physical_cores, usable_cores
 from ..zoo import pocket, pretrained
 from . import home, images
@@ -52,6 +53,8 @@ Known = Callable[[Task, Versions, str], Measurement | None]
 _UNCONVERTED: dict[str, EdgewiseError] = {}
 # Models whose reference was tried and failed, so that not every target waits for it again.
 _UNREFERENCED: set[str] = set()
+# Doubts about int8 that were told: once is enough, however many targets quantize.
+_DOUBTED: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +307,23 @@ def derived(model: Model, target: Target, machine: Machine, limits: Limits) -> M
     """The model itself, or its int8 form where the target asks for one."""
     if target.precision != "int8" or model.precision == "int8" or not _onnx(model.path):
         return model
+    if not target.device or target.device.startswith("cpu"):
+        doubt(machine)
     return quantized(model, machine, limits)
+
+
+def _note(text: str) -> None:
+    # Over the line that moves there while something is measured.
+    begin = "\r\x1b[2K" if sys.stderr.isatty() else ""
+    sys.stderr.write(f"{begin}note: {text}\n")
+
+
+def doubt(machine: Machine, tell: Callable[[str], None] = _note) -> None:
+    """Tells, before anything is converted, that this processor will hardly profit from int8, where that is so."""
+    found = unprofitable(machine)
+    if found and found not in _DOUBTED:
+        _DOUBTED.add(found)
+        tell(found)
 
 
 def quantized(model: Model, machine: Machine, limits: Limits, how: Quantizing = PLAIN) -> Model:

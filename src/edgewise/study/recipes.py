@@ -12,18 +12,21 @@ from ..core.front import AS_IT_IS
 from ..core.records import from_json, to_json
 from ..core.tables import near
 from ..core.text import parse_recipe
-from ..core.types import Machine, Model, Recipe, Step, Target
+from ..core.types import Device, Machine, Model, Recipe, Step, Target
 from ..measure import isolate
 from ..model import feeds
+from ..model.cost import Cost
 from ..model.graph import fixed
 from ..optimize.apply import PASSES, REVISION, options
-from ..optimize.quantize.options import quantizing, unprofitable
+from ..optimize.quantize.options import quantizing
+from ..optimize.search import DYNAMIC, HALVED, Space
 from . import home
 from .distill import distilling
-from .prepare import Limits, file_digest, quantized
+from .prepare import Limits, doubt, file_digest, quantized
 
 # Statistics of a large network on thousands of images.
 _LONGEST_PASS_S = 3600.0
+_PRODUCTS = ("MatMul", "Gemm")
 _NAMES = ("quantize", "distill", *PASSES)
 
 
@@ -44,6 +47,20 @@ def parse(text: str) -> Recipe:
     return recipe
 
 
+def suited(space: Space, model: Model, cost: Cost | None, device: Device, precision: str | None) -> Space:
+    """With the forms that may be the quickest for this model there: dynamic, where it is mostly matrix products, as
+    transformers are; 16 bits, where the device computes in them and no other `precision` is asked for."""
+    if not space.quantized or model.precision != "fp32":
+        return space
+    nodes = cost.nodes if cost else ()
+    work, products = (
+        sum(node.multiply_adds or 0 for node in nodes if of is None or node.operator in of) for of in (None, _PRODUCTS)
+    )
+    dynamic = (DYNAMIC,) if 2 * products > work else ()
+    halved = (HALVED,) if "fp16" in device.precisions and precision in (None, "fp16") else ()
+    return replace(space, quantized=(*space.quantized, *dynamic), halved=halved)
+
+
 def made(
     models: Sequence[Model],
     recipes: Sequence[Recipe],
@@ -53,9 +70,8 @@ def made(
     missed: Callable[[str], None],
 ) -> Iterator[Model]:
     """What each recipe makes of each model. One that cannot be applied is told as missed, and the others go on."""
-    doubt = unprofitable(machine) if any(map(to_int8, recipes)) else None
-    if doubt:
-        tell(doubt)
+    if any(map(to_int8, recipes)):
+        doubt(machine, tell)
     for model in models:
         for recipe in recipes:
             try:
@@ -120,6 +136,8 @@ def _quantize(step: Step, model: Model, machine: Machine, limits: Limits) -> Mod
     how = quantizing(dict(step.options))
     if model.precision in ("int8", how.precision):
         raise InputError("it is quantized already")
+    if how.precision == "int8":
+        doubt(machine)
     return quantized(model, machine, limits, how)
 
 

@@ -19,6 +19,8 @@ from .draft import Change, Draft, Shape, plain
 
 # Dividing copies, so what comes out together should be small beside what a core keeps near itself: 256 KiB of floats.
 _SMALL_ELEMENTS = 1 << 16
+# Engines compute channels in blocks of this many: a block that is not full costs as much as one that is.
+_BLOCK = 16
 _ACTIVATIONS = frozenset(
     ["Clip", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Selu", "Sigmoid", "Softplus", "Tanh"]
 )
@@ -39,8 +41,13 @@ Pays = Callable[[Siblings], bool]
 
 
 def small(siblings: Siblings) -> bool:
-    """Where nothing has to be divided, or little."""
-    return siblings.joined or sum(math.prod(shape) for shape in siblings.made) <= _SMALL_ELEMENTS
+    """Where nothing has to be divided; or little, and together they fill blocks of channels that each leaves open: with
+    all blocks full (GoogLeNet) there is as much to compute as before, and the copy."""
+    if siblings.joined:
+        return True
+    channels = [shape[1] for shape in siblings.made]
+    fewer = math.ceil(sum(channels) / _BLOCK) < sum(math.ceil(each / _BLOCK) for each in channels)
+    return fewer and sum(math.prod(shape) for shape in siblings.made) <= _SMALL_ELEMENTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...core.types import Tensor
 from ...model.graph import Array, Graph, Node
-from .coupling import Coupled, Param
+from .coupling import Coupled, Param, groups_go
 
 # Engines compute channels in blocks of this many: a block that is not full costs as much as one that is.
 _BLOCK = 8
@@ -73,9 +73,11 @@ def _narrower(tensor: Tensor, lost: int) -> Tensor:
 
 def _fitted(node: Node, graph: Graph, constants: dict[str, Array], lost: Mapping[str, int]) -> Node:
     """What a node says of numbers of channels."""
-    if node.operator == "Conv" and int(node.attributes.get("group", 1)) > 1 and lost.get(node.outputs[0]):
-        groups = int(node.attributes["group"]) - lost[node.outputs[0]]
-        return replace(node, attributes={**node.attributes, "group": groups})
+    if node.operator == "Conv" and lost.get(node.outputs[0]):
+        groups, (made, each) = int(node.attributes.get("group", 1)), graph.constants[node.inputs[1]].shape[:2]
+        if groups_go(groups, each * groups, made):
+            groups -= lost[node.outputs[0]] * groups // made
+            return replace(node, attributes={**node.attributes, "group": groups})
     if node.operator == "Reshape" and lost.get(node.outputs[0]):
         out = graph.values[node.outputs[0]].shape
         assert out is not None

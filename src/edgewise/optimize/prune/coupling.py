@@ -2,8 +2,9 @@
 
 Every channel of every value is one element; operators say which are the same channel (an addition, a depthwise
 convolution, a normalization), which become which (concatenation, flattening), and which numbers of which weights belong
-to them. What is connected is one class. A class that reaches an input, an output or an operator nobody here knows is
-kept.
+to them. The groups of a convolution have to stay alike, so that the first channels of all of them are one, and so are
+the second ones. What is connected is one class. A class that reaches an input, an output or an operator nobody here
+knows is kept.
 """
 
 from __future__ import annotations
@@ -84,6 +85,11 @@ class Coupled:
     @property
     def takers(self) -> tuple[Param, ...]:
         return tuple(param for param in self.params if param.taken)
+
+
+def groups_go(groups: int, taken: int, made: int) -> bool:
+    """Whether channels of a convolution go with their whole group: where it takes one, or makes one."""
+    return groups > 1 and groups in (taken, made)
 
 
 def coupled(graph: Graph) -> list[Coupled]:
@@ -171,16 +177,21 @@ class _Coupling:
             return False
         groups = int(node.attributes.get("group", 1))
         bias = node.inputs[2] if len(node.inputs) > 2 else ""
-        if groups not in (1, taken) or (groups > 1 and made != taken):
-            return False
         for index in range(made):
             self.own(node.outputs[0], index, node.inputs[1], 0, index)
             self.own(node.outputs[0], index, bias, 0, index)
-        if groups == 1:
+        if groups_go(groups, taken, made):
             for index in range(taken):
-                self.own(node.inputs[0], index, node.inputs[1], 1, index, taken=True)
-        else:
-            self._each(node.inputs[0], node.outputs[0], made)
+                for each in range(made // groups):
+                    group = index // (taken // groups)
+                    self.unite((node.inputs[0], index), (node.outputs[0], group * (made // groups) + each))
+            return True
+        for index in range(taken // groups):
+            self.own(node.inputs[0], index, node.inputs[1], 1, index, taken=True)
+        # Of each group the channel at the same place, so that all of them stay alike.
+        for name, count in ((node.inputs[0], taken // groups), (node.outputs[0], made // groups)):
+            for index in range(count * groups):
+                self.unite((name, index % count), (name, index))
         return True
 
     def _gemm(self, node: Node) -> bool:

@@ -20,7 +20,7 @@ def effects(graph: Graph, observe: Observe, table: Table, answers: Mapping[str, 
     for count, fitted in table.fitted.items():
         changed = graph
         for taker in table.group.takers:
-            changed = rewritten(changed, taker, *fitted[taker.node.name])
+            changed = rewritten(changed, taker, *fitted[taker.name])
         found[count] = apart(answers, answered(changed, observe))
     return found
 

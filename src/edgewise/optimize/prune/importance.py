@@ -55,8 +55,7 @@ def groups(graph: Graph, classes: Sequence[Coupled]) -> list[Group]:
     """Classes by the constants they are slices of, and how many; without those that an unknown kind of layer takes."""
     by_weights = {}
     for node in graph.nodes:
-        found = linear(graph, node)
-        if found is not None:
+        if found := linear(graph, node):
             by_weights[node.inputs[1]] = found
     together: dict[frozenset[tuple[tuple[str, int], int]], list[Coupled]] = defaultdict(list)
     for each in classes:
@@ -65,7 +64,7 @@ def groups(graph: Graph, classes: Sequence[Coupled]) -> list[Group]:
     for those in together.values():
         takers = dict.fromkeys(param.name for param in those[0].takers)
         if all(name in by_weights for name in takers):
-            taking = tuple(by_weights[name] for name in takers)
+            taking = tuple(taker for name in takers for taker in by_weights[name])
             made.append(Group(those[0].makers[0].name, tuple(those), taking))
     return made
 
@@ -84,7 +83,7 @@ def eliminated(
     group: Group, sums: Mapping[str, Sums], step: int, keep: int, fit_at: Collection[int] = (), ridge: float = RIDGE
 ) -> Table:
     """The channels of `group` in the order they go, `step` at a time (at first what is no whole step), to `keep`."""
-    takers = [_Taker(group, taker, sums[taker.node.name], ridge) for taker in group.takers]
+    takers = [_Taker(group, taker, sums[taker.name], ridge) for taker in group.takers]
     left = list(range(len(group.classes)))
     order: list[int] = []
     errors, error = {0: 0.0}, 0.0
@@ -132,7 +131,7 @@ class _Part:
 
 class _Taker(_Part):
     def __init__(self, group: Group, taker: Linear, sums: Sums, ridge: float) -> None:
-        self.name = taker.node.name
+        self.name = taker.name
         self._taker, self._means = taker, sums.means
         products = sums.products(taker.biased)
         # Takers count alike: errors are beside how much their outputs vary in all.

@@ -75,9 +75,10 @@ def repair(
             block = slice(first, first + _SAMPLES)
             taken.append(patches(aim.layer, values[node.inputs[0]][block], at))
             if aim.beside:
-                besides.append(rows(values[aim.beside][block], at))
+                other = values[aim.beside][block]
+                besides.append(rows(other[:, aim.layer.share(other.shape[1])], at))
         x = np.concatenate(taken)
-        t = np.delete(targets[node.name], sorted(lost[aim.target]), axis=1)
+        t = np.delete(targets[aim.layer.name], _gone(aim, whole, lost[aim.target]), axis=1)
         other = np.concatenate(besides) if besides else np.zeros((1, 1), np.float32)
         weights, bias = fit(aim.layer, x, t, other, aim.low, aim.high, ridge=ridge, rounds=rounds, affine=affine)
         smaller = rewritten(smaller, aim.layer, weights, bias)
@@ -172,7 +173,8 @@ def _targets(whole: Graph, aims: Sequence[Aim], observe: Observe, count: int, le
         size = min(len(batch[names[0]]), count - first)
         for aim in aims:
             array = batch[aim.target][:size]
-            found[aim.layer.node.name].append(rows(array, _places(aim, whole, count, least, first, size)))
+            array = array[:, aim.layer.share(array.shape[1])]
+            found[aim.layer.name].append(rows(array, _places(aim, whole, count, least, first, size)))
         first += size
     return {name: np.concatenate(arrays) for name, arrays in found.items()}
 
@@ -180,10 +182,17 @@ def _targets(whole: Graph, aims: Sequence[Aim], observe: Observe, count: int, le
 def _places(aim: Aim, whole: Graph, count: int, least: int, first: int, size: int) -> Array:
     node = aim.layer.node
     shape = [side for side in (whole.values[aim.target].shape or ())[2:] if isinstance(side, int)]
-    original = linear(whole, node)
-    assert original is not None
-    each = per_sample(original.weights.shape[1], count, least)
+    each = per_sample(linear(whole, node)[0].weights.shape[1], count, least)
     return places(size, first, shape, each)
+
+
+def _gone(aim: Aim, whole: Graph, lost: set[int]) -> list[int]:
+    """Which of the layer's own targets are no more."""
+    shape = whole.values[aim.target].shape
+    assert shape is not None
+    assert isinstance(shape[1], int)
+    own = aim.layer.share(shape[1])
+    return sorted(index - own.start for index in lost if own.start <= index < own.stop)
 
 
 def _aims(graph: Graph, lost: Mapping[str, set[int]], beside: bool) -> Iterable[Aim]:
@@ -197,21 +206,21 @@ def _aims(graph: Graph, lost: Mapping[str, set[int]], beside: bool) -> Iterable[
         if any(name in dirty or (lost.get(name) and linear(graph, node)) for name in node.inputs):
             dirty.update(node.outputs)
     for place, node in enumerate(graph.nodes):
-        layer = linear(graph, node)
-        if layer is None or node.outputs[0] not in dirty:
+        layers = linear(graph, node)
+        if not layers or node.outputs[0] not in dirty:
             continue
         made = node.outputs[0]
         sum_ = _sum(graph, users[made], made) if beside and made not in graph.outputs else None
         if sum_ is not None:
             other = next(name for name in sum_.inputs if name != made)
-            rival = linear(graph, makers[other][1]) if other in makers else None
-            wide = layer.weights.shape[1]
+            rivals = linear(graph, makers[other][1]) if other in makers else ()
+            wide = layers[0].weights.shape[1]
             # Of two layers that are added, the one with more to fit comes last and makes up for the other.
-            if rival is None or (rival.weights.shape[1], makers[other][0]) < (wide, place):
-                after = makers[sum_.outputs[0]][0]
-                yield Aim(layer, after, sum_.outputs[0], other, *_bounds(graph, users[sum_.outputs[0]]))
+            if not rivals or (rivals[0].weights.shape[1], makers[other][0]) < (wide, place):
+                after, bounds = makers[sum_.outputs[0]][0], _bounds(graph, users[sum_.outputs[0]])
+                yield from (Aim(layer, after, sum_.outputs[0], other, *bounds) for layer in layers)
                 continue
-        yield Aim(layer, place, made, None, *_bounds(graph, users[made]))
+        yield from (Aim(layer, place, made, None, *_bounds(graph, users[made])) for layer in layers)
 
 
 def _sum(graph: Graph, users: Sequence[Node], name: str) -> Node | None:

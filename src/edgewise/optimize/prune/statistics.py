@@ -49,7 +49,7 @@ def seen(
     graph: Graph, observe: Observe, layers: Sequence[Linear], samples: int, least: int = ROWS
 ) -> Mapping[str, Sums]:
     """Sums over what each layer sees in about `samples` samples, by the name of its node."""
-    found = {layer.node.name: Sums(layer.weights.shape[1]) for layer in layers}
+    found = {layer.name: Sums(layer.weights.shape[1]) for layer in layers}
     names = sorted({name for layer in layers for name in (layer.node.inputs[0], layer.node.outputs[0])})
     first = 0
     for batch in observe(graph, names):
@@ -57,6 +57,6 @@ def seen(
         for layer in layers:
             x, y = batch[layer.node.inputs[0]], batch[layer.node.outputs[0]]
             at = places(count, first, y.shape[2:], per_sample(layer.weights.shape[1], samples, least))
-            found[layer.node.name].add(patches(layer, x, at))
+            found[layer.name].add(patches(layer, x, at))
         first += count
     return found

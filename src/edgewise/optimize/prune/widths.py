@@ -12,6 +12,7 @@ import numpy as np
 from ...core.errors import Unsupported
 from ...core.types import Tensor
 from ...model.graph import Graph, Node
+from .coupling import groups_go
 from .importance import Group
 
 # What a layer, by the name of its node, costs with so many channels in and out; any unit.
@@ -64,7 +65,10 @@ def multiply_adds(graph: Graph, block: int = _BLOCK) -> Cost:
         node = nodes[name]
         x, y = _channels(graph, node.inputs[0]), _channels(graph, node.outputs[0])
         taken, made = (min(whole, math.ceil(n / block) * block) for n, whole in ((taken, x), (made, y)))
-        return _each(graph, node) * (made if _depthwise(node) else taken * made)
+        groups = int(node.attributes.get("group", 1))
+        # Groups that go whole stay as they are: a weight has what each of them takes.
+        each = graph.constants[node.inputs[1]].shape[1] if _whole(graph, node) else taken / groups
+        return _each(graph, node) * each * made
 
     return cost
 
@@ -74,9 +78,9 @@ def narrowed(one: Graph, taken: int, made: int) -> Graph:
     (node,) = one.nodes
     x, y = node.inputs[0], node.outputs[0]
     groups = int(node.attributes.get("group", 1))
-    weight = one.constants[node.inputs[1]]
+    weight, whole = one.constants[node.inputs[1]], _whole(one, node)
     across = node.operator != "Conv" and not node.attributes.get("transB", 0)
-    sizes = (taken, made) if across else (made, taken if groups == 1 else weight.shape[1])
+    sizes = (taken, made) if across else (made, weight.shape[1] if whole else taken // groups)
     constants = {**one.constants, node.inputs[1]: np.resize(weight, (*sizes, *weight.shape[2:]))}
     for name in node.inputs[2:]:
         if name in constants:
@@ -84,7 +88,7 @@ def narrowed(one: Graph, taken: int, made: int) -> Graph:
     values = {
         name: replace(one.values[name], shape=_wide(one.values[name], count)) for name, count in ((x, taken), (y, made))
     }
-    attributes = {**node.attributes, "group": made} if groups > 1 else node.attributes
+    attributes = {**node.attributes, "group": taken // weight.shape[1]} if whole else node.attributes
     return replace(one, nodes=(replace(node, attributes=attributes),), constants=constants, values=values)
 
 
@@ -93,8 +97,10 @@ def _wide(tensor: Tensor, count: int) -> tuple[int | str | None, ...]:
     return (*shape[:1], count, *shape[2:])
 
 
-def _depthwise(node: Node) -> bool:
-    return int(node.attributes.get("group", 1)) > 1
+def _whole(graph: Graph, node: Node) -> bool:
+    """Whether a group of channels goes or stays as a whole."""
+    groups = int(node.attributes.get("group", 1))
+    return groups_go(groups, _channels(graph, node.inputs[0]), _channels(graph, node.outputs[0]))
 
 
 def _each(graph: Graph, node: Node) -> int:

@@ -53,7 +53,7 @@ def worth(graph: Graph, observe: Observe, *, block: int = 16, least: int = ROWS)
     those = [group for group in groups(graph, coupled(graph)) if len(group.classes) > block]
     if not those:
         raise Unsupported(f"nothing can be taken out: no layer has more than {block} channels that are free to go")
-    takers = {taker.node.name: taker for group in those for taker in group.takers}
+    takers = {taker.name: taker for group in those for taker in group.takers}
     count = len(next(iter(fed(graph, observe).values())))
     sums = seen(graph, observe, list(takers.values()), count, least)
     few = limited(observe, _MEASURED_SAMPLES)
