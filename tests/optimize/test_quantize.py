@@ -36,6 +36,21 @@ def test_quantized_is_int8_and_close(tiny_onnx: Path, tmp_path: Path) -> None:
         quantize_file(to_json(made), {k: list(v) for k, v in shapes.items()}, str(tmp_path / "again.onnx"), vnni=VNNI)
 
 
+def test_weights_may_lie_in_a_file_beside_the_model(tiny_onnx: Path, tmp_path: Path) -> None:
+    made = {}
+    for place in ("inside", "outside"):
+        path = tmp_path / place / "m.onnx"
+        path.parent.mkdir()
+        outside = place == "outside"
+        onnx.save(onnx.load(tiny_onnx), str(path), save_as_external_data=outside, location="m.bin", size_threshold=0)
+        model = load.inspect(str(path))
+        shapes = {name: list(shape) for name, shape in feeds.shapes(model).items()}
+        made[place] = quantize_file(to_json(model), shapes, str(tmp_path / f"{place}.onnx"), vnni=VNNI)
+    first, second = (ort.load(each, Target("ort", precision="int8")) for each in made.values())
+    inputs = feeds.feeds(made["inside"], feeds.shapes(made["inside"]))
+    assert agreement(first.run(inputs), second.run(inputs)).error == 0
+
+
 def test_calibration_data_is_used_and_checked(tiny_onnx: Path, tmp_path: Path) -> None:
     model = load.inspect(str(tiny_onnx))
     shapes = {k: list(v) for k, v in feeds.shapes(model).items()}

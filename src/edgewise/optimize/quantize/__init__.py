@@ -26,6 +26,7 @@ from ...core.errors import InputError, Unsupported
 from ...core.types import Model, Tensor
 from ...data import arrays
 from ...model.feeds import feeds
+from ...model.files import files
 from ...model.load import inspect
 from . import static
 from .options import PLAIN, Quantizing, quantizing
@@ -134,7 +135,12 @@ def prepare(model: Model, path: Path) -> None:
     options.log_severity_level = 3
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.optimized_model_filepath = str(path)
-    onnxruntime.InferenceSession(model.path, options, providers=["CPUExecutionProvider"])
+    source = model.path
+    if len(files(source)) > 1:
+        # The file that is written would look for the weights beside itself.
+        source = str(path.with_name(f"{path.stem}-whole.onnx"))
+        onnx.save(onnx.load(model.path), source)
+    onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     proto = onnx.load(str(path))
     # Old models list their weights as inputs too; folding takes the weights away and leaves the inputs.
     names = {tensor.name for tensor in model.inputs}
