@@ -29,7 +29,10 @@ def fit(
     calibration: Annotated[
         str | None, "other images for int8, labelled or not, or an .npz of inputs (default: some of the data, left out)"
     ] = None,
-    method: Annotated[str, "how to choose: a file of select/policies"] = "cascade",
+    method: Annotated[
+        str,
+        "agreement, cascade, deferral, premodel or single; with options: 'premodel(levels=tree, sound=0.9)'",
+    ] = "cascade",
     max_loss: Annotated[float, "points of accuracy that may be lost beside the best model alone"] = 0.0,
     risk: Annotated[float | None, "promise that: the probability with which more may be lost, such as 0.05"] = None,
     objective: Annotated[str, "what to save: time, energy or memory"] = "time",
@@ -184,7 +187,7 @@ def evaluate(
         raise rebuild({"error": failure.error, "message": message, "hint": failure.hint})
     objective = found.outcome.objective
     study.refuse_unknown_costs(table.table, objective)
-    wish = study.Wish(found.policy, objective, found.max_loss, found.risk, found.outcome.top, seed)
+    wish = study.Wish(found.how, objective, found.max_loss, found.risk, found.outcome.top, seed)
     told = study.outcome(policy, table.table, wish)
     priced = zip(found.members, table.table.candidates, strict=True)
     now = replace(found, members=tuple(replace(member, candidate=candidate) for member, candidate in priced))

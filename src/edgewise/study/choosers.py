@@ -22,6 +22,7 @@ from ..core.types import Failure, Finding, Machine, Model, Part, Placement, Scen
 from ..data import built_in
 from ..measure.cell import Cell
 from ..measure.pictures import Pictures
+from ..select import methods
 from . import plans
 from .accuracy import batch_of
 from .contenders import Contender
@@ -65,6 +66,7 @@ def write(path: str, found: Gathered, fitted: Fitted, wish: Wish, request: Reque
                 request.machine.id,
                 request.machine.label,
                 tuple(sorted({pair for each in found.contenders for pair in each.cell.versions})),
+                str(methods.parse(wish.method)),
             )
         )
         plans.replace_text(place, choosers.dumps(plan))
