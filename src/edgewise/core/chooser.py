@@ -108,8 +108,8 @@ class Choosing:
 
     @property
     def how(self) -> str:
-        """The method with its options, as far as the plan knows."""
-        return self.method or self.policy
+        """The policy, with the options it was asked for with; where nothing could be promised it is another one."""
+        return self.method if self.method.partition("(")[0] == self.policy else self.policy
 
 
 @dataclass(frozen=True, slots=True)

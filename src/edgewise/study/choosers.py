@@ -78,7 +78,8 @@ def write(path: str, found: Gathered, fitted: Fitted, wish: Wish, request: Reque
 def _member(place: Path, number: int, found: Gathered) -> Member:
     contender, candidate = found.contenders[number], found.table.candidates[number]
     model, runs = contender.model, contender.runs
-    where = plans.source(place, runs, model, contender.asked, f".plan.{number}.onnx")
+    given = replace(model, digest=model.parent or model.digest)
+    where = plans.source(place, runs, given, contender.asked, f".plan.{number}.onnx")
     planned = Planned(model.label, where, runs.recipe, runs.parent, contender.exam.preprocess, (), contender.shapes)
     return Member(planned, candidate, found.probabilities[number])
 

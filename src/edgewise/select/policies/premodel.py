@@ -169,8 +169,8 @@ def fit(
     (knn+tree; the last one goes on where the chain is longer). `k`: the neighbours that are asked. `otherwise`: where
     no level says yes, the best candidate is asked, or nobody (refuse). `sound`: the share of training images that are
     not strange; at images farther away no level is asked. `features`: their names (hue1+contrast); unless named,
-    those that are worth it, found as the paper does. A candidate takes part where it wins more than the share `theta` of the images;
-    `count`: so many take part, whatever they win."""
+    those that are worth it, found as the paper does. A candidate takes part where it wins more than the share
+    `theta` of the images; `count`: so many take part, whatever they win."""
     check(theta=theta, k=k, levels=levels, otherwise=otherwise, sound=sound, features=features, count=count)
     if top < 1:
         raise InputError(f"the label is looked for among the first one or more, found top = {top}")
