@@ -7,7 +7,7 @@ from edgewise.analyze.evidence import Evidence
 from edgewise.core.choice import Estimate, Method, Selection, Spot
 from edgewise.core.chooser import Live
 from edgewise.core.selected import Looked, Round, Selected, Tried
-from edgewise.report.sentences import sentence
+from edgewise.report.sentences import remedy, sentence
 
 
 def about(value: float, width: float = 0.01) -> Estimate:
@@ -107,6 +107,14 @@ def test_replayed_and_live_times_that_differ_are_a_caution() -> None:
     assert "2,000 images (120 different ones)" in text and "480 ns by what the plan says" in text
     assert "90 % were answered just as replayed, of 95 % the same candidates were asked" in text
     assert "1.25×" in said(planted(CASCADE, live=replace(live, replayed_ns=400.0)))["live_differs"]
+
+
+def test_a_live_time_that_differs_has_two_causes_and_a_command_for_each() -> None:
+    slower = planted(CASCADE, live=Live(2000, 500.0, 400.0, 400.0, 1.0, 0.8))
+    (found,) = [each for each in selection.run(Evidence(selected=(slower,))).findings if each.code == "live_differs"]
+    advice = remedy(found) or ""
+    assert "other work ran beside it" in advice and "edgewise select evaluate PLAN" in advice
+    assert "where it says so again" in advice and "edgewise bench PLAN" in advice
 
 
 def test_rows_have_everybody_and_charts_the_mix() -> None:

@@ -118,8 +118,12 @@ def test_from_the_command_line_to_the_plan(tmp_path: Path, capsys: pytest.Captur
         assert _main([*asked, *kept, "-o", path, "--method", method]) == 0
         assert method in capsys.readouterr().out
         plan = read(path)
-        assert (plan.policy, plan.method) == ("premodel", method)
+        assert (plan.policy, plan.method, plan.how) == ("premodel", method, method)
         assert (plan.fields["k"], plan.fields["features"], plan.fields["default"]) == (3, ["avg_brightness"], None)
         assert _main(["select", "evaluate", path, "--folds", "2", "--live", "0", *kept, "--json"]) == 0
         names = [each["name"] for each in json.loads(capsys.readouterr().out)["selected"]["selection"]["methods"]]
         assert method in names
+        # So few images show nothing: what was asked for is kept, and what came of it is called what it is.
+        assert _main([*asked, *kept, "-o", path, "--method", "cascade(stages=2)", "--risk", "0.01"]) == 0
+        plan = read(path)
+        assert (plan.policy, plan.method, plan.how) == ("single", "cascade(stages=2)", "single")
