@@ -94,6 +94,18 @@ def test_confidence_and_the_cost_of_mixing_have_columns() -> None:
     assert rows["cascade"]["calibration_error"] is None and rows["cascade"]["mix_ratio"] == 0.48
 
 
+def test_energy_and_memory_stand_beside_time_where_they_are_known() -> None:
+    section = selection.run(Evidence(selected=(planted(replace(CASCADE, energy_uj=30.0, memory_bytes=5e6)),)))
+    names = [column.name for column in section.columns]
+    rows = {row[1]: dict(zip(names, row, strict=True)) for row in section.rows}
+    assert (rows["cascade"]["energy"], rows["cascade"]["memory"]) == (30.0, 5e6)
+    assert rows["small"]["energy"] is None
+    whole = planted(replace(CASCADE, energy_uj=30.0))
+    saved = replace(whole, selection=replace(whole.selection, objective="energy"))
+    (row,) = [row for row in selection.run(Evidence(selected=(saved,))).rows if row[1] == "cascade"]
+    assert dict(zip(names, row, strict=True))["energy"] is None, "that is its cost"
+
+
 def test_a_method_no_better_than_chance_among_models_is_called_that() -> None:
     found = said(planted(POOR))
     assert "premodel is no better than drawing among single models at random" in found["no_better_than_mixing"]
