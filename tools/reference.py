@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 from pathlib import Path
 
 from edgewise.cli import _parser
 from edgewise.core import errors, registry
+from edgewise.select import methods
 
 ROOT = Path(__file__).resolve().parent.parent / "docs" / "reference"
 NOTE = "<!-- Written by `make docs` from the code: change it there. -->\n"
@@ -57,7 +59,26 @@ def text_forms() -> str:
 
     forms = (text.__doc__ or "").strip()
     engines = [f"## {n}\n\n```\n{registry.find('engines', n).__doc__}```\n" for n in registry.names("engines")]
-    return "\n".join([NOTE, "# Text forms\n", f"```\n{forms}\n```\n", "# Engines and their options\n", *engines])
+    return "\n".join(
+        [
+            NOTE,
+            "# Text forms\n",
+            f"```\n{forms}\n```\n",
+            "# Methods of `select fit` and their options\n",
+            *(_method(name) for name in registry.names(methods.PACKAGE)),
+            "# Engines and their options\n",
+            *engines,
+        ]
+    )
+
+
+def _method(name: str) -> str:
+    module = registry.find(methods.PACKAGE, name)
+    taken = ", ".join(
+        f"{key}={'…' if each.default is None else each.default}" for key, each in methods.options(module).items()
+    )
+    about = inspect.cleandoc(module.fit.__doc__ or "")
+    return f"## {name}\n\n```\n{f'{name}({taken})' if taken else name}\n\n{about}\n```\n"
 
 
 PAGES = {"commands.md": commands, "errors.md": exit_codes, "targets.md": text_forms}

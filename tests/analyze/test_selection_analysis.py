@@ -7,7 +7,7 @@ from edgewise.analyze.evidence import Evidence
 from edgewise.core.choice import Estimate, Method, Selection, Spot
 from edgewise.core.chooser import Live
 from edgewise.core.selected import Looked, Round, Selected, Tried
-from edgewise.report.sentences import sentence
+from edgewise.report.sentences import remedy, sentence
 
 
 def about(value: float, width: float = 0.01) -> Estimate:
@@ -94,6 +94,18 @@ def test_confidence_and_the_cost_of_mixing_have_columns() -> None:
     assert rows["cascade"]["calibration_error"] is None and rows["cascade"]["mix_ratio"] == 0.48
 
 
+def test_energy_and_memory_stand_beside_time_where_they_are_known() -> None:
+    section = selection.run(Evidence(selected=(planted(replace(CASCADE, energy_uj=30.0, memory_bytes=5e6)),)))
+    names = [column.name for column in section.columns]
+    rows = {row[1]: dict(zip(names, row, strict=True)) for row in section.rows}
+    assert (rows["cascade"]["energy"], rows["cascade"]["memory"]) == (30.0, 5e6)
+    assert rows["small"]["energy"] is None
+    whole = planted(replace(CASCADE, energy_uj=30.0))
+    saved = replace(whole, selection=replace(whole.selection, objective="energy"))
+    (row,) = [row for row in selection.run(Evidence(selected=(saved,))).rows if row[1] == "cascade"]
+    assert dict(zip(names, row, strict=True))["energy"] is None, "that is its cost"
+
+
 def test_a_method_no_better_than_chance_among_models_is_called_that() -> None:
     found = said(planted(POOR))
     assert "premodel is no better than drawing among single models at random" in found["no_better_than_mixing"]
@@ -107,6 +119,14 @@ def test_replayed_and_live_times_that_differ_are_a_caution() -> None:
     assert "2,000 images (120 different ones)" in text and "480 ns by what the plan says" in text
     assert "90 % were answered just as replayed, of 95 % the same candidates were asked" in text
     assert "1.25×" in said(planted(CASCADE, live=replace(live, replayed_ns=400.0)))["live_differs"]
+
+
+def test_a_live_time_that_differs_has_two_causes_and_a_command_for_each() -> None:
+    slower = planted(CASCADE, live=Live(2000, 500.0, 400.0, 400.0, 1.0, 0.8))
+    (found,) = [each for each in selection.run(Evidence(selected=(slower,))).findings if each.code == "live_differs"]
+    advice = remedy(found) or ""
+    assert "other work ran beside it" in advice and "edgewise select evaluate PLAN" in advice
+    assert "where it says so again" in advice and "edgewise bench PLAN" in advice
 
 
 def test_rows_have_everybody_and_charts_the_mix() -> None:

@@ -43,9 +43,11 @@ def quick(folder: Path) -> Iterator[pytest.MonkeyPatch]:
     registry.names.cache_clear()
 
 
-def brightness(path: Path, gain: float = 1.0, outputs: int = 2, size: int = 8, background: bool = False) -> Path:
+def brightness(
+    path: Path, gain: float = 1.0, outputs: int = 2, size: int = 8, background: bool = False, middle: float = 0.5
+) -> Path:
     """Class 1 where an image is brighter than half, class 0 where it is darker, the others never; the larger the gain,
-    the surer. With a background, all of them one further."""
+    the surer. With a background, all of them one further. `middle`: what preparing makes of half."""
     helper, tensor = onnx.helper, onnx.TensorProto
     nodes = [
         helper.make_node("GlobalAveragePool", ["image"], ["mean"]),
@@ -55,7 +57,7 @@ def brightness(path: Path, gain: float = 1.0, outputs: int = 2, size: int = 8, b
     first = int(background)
     weight, bias = np.zeros((3, outputs), np.float32), np.full(outputs, -30, np.float32)
     weight[:, first + 1] = gain
-    bias[first : first + 2] = 1.5 * gain, 0
+    bias[first : first + 2] = 3 * middle * gain, 0
     graph = helper.make_graph(
         nodes,
         "brightness",

@@ -138,3 +138,23 @@ def test_deciding_takes_time_that_counts(table: Table) -> None:
 def test_one_candidate_is_nothing_to_choose_from(table: Table) -> None:
     with pytest.raises(InputError, match="two candidates"):
         evaluate(replace(table, candidates=table.candidates[:1], scores=table.scores[:1]), {})
+
+
+def test_energy_and_memory_of_every_method_are_told_whatever_is_saved(table: Table) -> None:
+    known = replace(
+        table,
+        candidates=tuple(
+            replace(each, energy_uj=10.0**place, memory_bytes=1000 * (place + 1))
+            for place, each in enumerate(table.candidates)
+        ),
+    )
+    found = evaluate(known, {"cascade": cascade.fit}, count=3)
+    (method,) = found.methods
+    assert method.energy_uj == pytest.approx(sum(share * 10.0**place for place, share in enumerate(method.asked)))
+    assert [single.energy_uj for single in found.singles] == [10.0**place for place in range(len(table.candidates))]
+    assert [single.memory_bytes for single in found.singles] == [1000 * (n + 1) for n in range(len(table.candidates))]
+    assert found.reference.energy_uj is not None and method.energy_uj < found.reference.energy_uj
+    saving = evaluate(known, {"cascade": cascade.fit}, objective="energy", count=3)
+    assert saving.methods[0].energy_uj == pytest.approx(saving.methods[0].cost.value)
+    unknown = replace(known, candidates=(replace(known.candidates[0], energy_uj=None), *known.candidates[1:]))
+    assert evaluate(unknown, {"cascade": cascade.fit}, count=3).methods[0].energy_uj is None

@@ -6,7 +6,6 @@ import json
 import os
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +65,10 @@ def test_what_was_replayed_is_what_happens(lab: Path, method: str, capsys: pytes
     assert (live["same"], live["alike"], live["distinct"]) == (1, 1, 30)
 
 
-def test_networks_at_the_levels_run_as_they_were_replayed(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_networks_at_the_levels_run_as_they_were_replayed(lab: Path) -> None:
     from edgewise.select.features import THUMBNAIL
-    from edgewise.select.policies import premodel
 
-    monkeypatch.setattr(premodel, "fit", partial(premodel.fit, levels="cnn"))
-    path = fit(lab, "networks", "--method", "premodel")
+    path = fit(lab, "networks", "--method", "premodel(levels=cnn)")
     plan = choosers.read(path)
     assert plan.fields["features"] == [THUMBNAIL] and set(plan.fields["levels"]) == {"cnn"}
     with edgewise.load(path) as chooser:

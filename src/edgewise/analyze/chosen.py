@@ -52,7 +52,7 @@ def run(
             )
         )
     interval = wilson(round(told.accuracy * count), count)
-    rows.append((plan.policy, "", told.accuracy, interval, told.cost, None, None, None, None, None))
+    rows.append((plan.how, "", told.accuracy, interval, told.cost, None, None, None, None, None))
     return Section("Candidates", columns, tuple(rows), tuple(_findings(plan, told, count, fitted)))
 
 

@@ -26,10 +26,16 @@ def fit(
     on: Annotated[tuple[str, ...], "a target, such as openvino:cpu:int8; several: every model on each"] = (
         "ort:cpu@1",
     ),
+    recipe: Annotated[
+        tuple[str, ...], "what is made of each model is one more candidate, such as 'fuse | quantize'; several"
+    ] = (),
     calibration: Annotated[
         str | None, "other images for int8, labelled or not, or an .npz of inputs (default: some of the data, left out)"
     ] = None,
-    method: Annotated[str, "how to choose: a file of select/policies"] = "cascade",
+    method: Annotated[
+        str,
+        "agreement, cascade, deferral, premodel or single; with options: 'premodel(levels=tree, sound=0.9)'",
+    ] = "cascade",
     max_loss: Annotated[float, "points of accuracy that may be lost beside the best model alone"] = 0.0,
     risk: Annotated[float | None, "promise that: the probability with which more may be lost, such as 0.05"] = None,
     objective: Annotated[str, "what to save: time, energy or memory"] = "time",
@@ -55,7 +61,7 @@ def fit(
     from ..measure.energy import baseline, choose_meters
     from ..report import terminal
     from ..store.db import Store
-    from ..study import choosers, home
+    from ..study import choosers, home, recipes
     from ..study import select as study
     from ..study.contenders import contenders
     from ..study.images import Question
@@ -66,6 +72,7 @@ def fit(
 
     wish = study.Wish(method, objective, max_loss / 100, risk, top, seed)
     module = study.check(wish)
+    steps = [recipes.parse(text) for text in recipe]
     try:
         meters = choose_meters(every=objective == "energy")
     except Unavailable as error:
@@ -79,9 +86,9 @@ def fit(
             limits = Limits(timeout, values.size_bytes(memory), {}, calibration)
             wanted = request(asked, tuple(dict.fromkeys(on)), (), [Scenario()], limits)
             store.save_machine(wanted.machine)
-            for model in wanted.models:
+            candidates, failures = contenders(wanted, asked, question, preprocess, steps, progress.say)
+            for model in [*wanted.models, *(each.model for each in candidates)]:
                 store.save_model(model)
-            candidates, failures = contenders(wanted, asked, question, preprocess)
             found = study.gathered(
                 candidates,
                 failures,
@@ -184,7 +191,7 @@ def evaluate(
         raise rebuild({"error": failure.error, "message": message, "hint": failure.hint})
     objective = found.outcome.objective
     study.refuse_unknown_costs(table.table, objective)
-    wish = study.Wish(found.policy, objective, found.max_loss, found.risk, found.outcome.top, seed)
+    wish = study.Wish(found.method or found.policy, objective, found.max_loss, found.risk, found.outcome.top, seed)
     told = study.outcome(policy, table.table, wish)
     priced = zip(found.members, table.table.candidates, strict=True)
     now = replace(found, members=tuple(replace(member, candidate=candidate) for member, candidate in priced))

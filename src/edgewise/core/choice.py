@@ -84,7 +84,9 @@ class Method:
     `over_hull`, how much more accurate it is than the mix of its cost.
 
     `asked` and `answered` have a share of the images for each candidate; what is missing from all of `answered` was
-    `refused`, which counts as wrong. `overhead_ns` is what features and deciding take of an image's time.
+    `refused`, which counts as wrong. `overhead_ns` is what features and deciding take of an image's time. Whatever was
+    to be saved, `energy_uj` is what the models asked take for an image on average, and `memory_bytes` what all that may
+    be asked hold; None where that is not known of every candidate.
     """
 
     name: str
@@ -104,6 +106,8 @@ class Method:
     answered: tuple[float, ...]
     refused: float
     overhead_ns: float
+    energy_uj: float | None = None
+    memory_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,13 @@ class Choosing:
     machine: str
     machine_label: str
     versions: tuple[tuple[str, str], ...]
+    # As it was asked for, with its options.
+    method: str = ""
+
+    @property
+    def how(self) -> str:
+        """The policy, with the options it was asked for with; where nothing could be promised it is another one."""
+        return self.method if self.method.partition("(")[0] == self.policy else self.policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +223,7 @@ def _check(plan: Choosing) -> None:
         "machine": plan.machine,
         "machine_label": plan.machine_label,
         "policy": plan.policy,
+        "method": plan.method,
         "data": plan.seen.data,
         "label": plan.seen.label,
         "digest": plan.seen.digest,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,13 +38,15 @@ _AT_ONCE = 100
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A method on every image, each held out once."""
+    """A method on every image, each held out once. `also`: what an image costs on average in what was not to be saved,
+    as far as it is known."""
 
     name: str
     kind: str
     replayed: Replayed
     costs: Floats
     overhead_ns: float = 0.0
+    also: Mapping[str, float] = field(default_factory=dict)
 
 
 def evaluate(
@@ -75,7 +77,8 @@ def evaluate(
     ]
     perfect = baselines.oracle(table, objective, top=top)
     everyone = range(len(table.candidates))
-    ideal = Outcome("oracle", "oracle", perfect, spent(table, everyone, perfect.ran, objective))
+    costs = spent(table, everyone, perfect.ran, objective)
+    ideal = Outcome("oracle", "oracle", perfect, costs, also=_also(table, everyone, perfect))
     chosen = [
         _held_out(name, table, parts, trained, [fit(fitting) for fitting, _ in trained], objective, top, timed=timed)
         for name, fit in fits.items()
@@ -120,7 +123,17 @@ def _outcome(name: str, table: Table, policy: Policy, objective: str, top: int) 
     replayed = policy.replay(table, top=top)
     costs = spent(table, policy.candidates, replayed.ran, objective)
     overhead = looking_ns(policy, table)
-    return Outcome(name, policy.kind, replayed, costs + (overhead if objective == "time" else 0.0), overhead)
+    costs = costs + (overhead if objective == "time" else 0.0)
+    return Outcome(name, policy.kind, replayed, costs, overhead, _also(table, policy.candidates, replayed))
+
+
+def _also(table: Table, candidates: Sequence[int], replayed: Replayed) -> dict[str, float]:
+    """Energy is that of the candidates alone."""
+    known = {
+        "energy": all(each.energy_uj is not None for each in table.candidates),
+        "memory": all(each.memory_bytes is not None for each in table.candidates),
+    }
+    return {what: float(spent(table, candidates, replayed.ran, what).mean()) for what, there in known.items() if there}
 
 
 def _held_out(
@@ -150,7 +163,9 @@ def _held_out(
         np.concatenate([each.replayed.right for each in found])[places],
     )
     costs = np.concatenate([each.costs for each in found])[places]
-    return Outcome(name, found[0].kind, whole, costs, statistics.fmean(each.overhead_ns for each in found))
+    sizes = [len(part) for part in parts]
+    also = {what: float(np.average([each.also[what] for each in found], weights=sizes)) for what in found[0].also}
+    return Outcome(name, found[0].kind, whole, costs, statistics.fmean(each.overhead_ns for each in found), also)
 
 
 def _slowed(outcome: Outcome, by_ns: float, objective: str) -> Outcome:
@@ -205,6 +220,8 @@ def _method(
         answered=tuple(float((replayed.last == place).mean()) for place in range(len(table.candidates))),
         refused=float((replayed.answers == REFUSED).mean()),
         overhead_ns=outcome.overhead_ns,
+        energy_uj=outcome.also.get("energy"),
+        memory_bytes=outcome.also.get("memory"),
     )
 
 

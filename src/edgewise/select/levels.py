@@ -24,7 +24,9 @@ def kinds_of(text: str, count: int) -> tuple[str, ...]:
     """One kind for each level of `knn+tree`: the last one named goes on."""
     named = text.split("+")
     if unknown := [name for name in named if name not in KINDS]:
-        raise InputError(f"a level is one of {', '.join(KINDS)}, found {unknown[0]!r}", "levels=knn+tree")
+        raise InputError(
+            f"a level is one of {', '.join(KINDS)}, found {unknown[0]!r}", "--method 'premodel(levels=knn+tree)'"
+        )
     return tuple(named[min(level, len(named) - 1)] for level in range(count))
 
 

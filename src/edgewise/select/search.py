@@ -131,11 +131,17 @@ class Tried:
     cost: float
 
 
+def check_stages(stages: int, careful: float) -> None:
+    """What no table makes sense of is refused."""
+    if stages < 1:
+        raise InputError(f"a chain has one stage or more, found stages = {stages}")
+    if careful < 0:
+        raise InputError(f"careful is a number of standard errors, 0 or more; found {careful:g}")
+
+
 def finalists(views: Views, *, max_loss: float, stages: int) -> list[Tried]:
     """The cheapest chains that have enough right, the best first. All pairs are tried, and the best of each length are
     made longer by each candidate in turn. A chain goes from cheap to dear."""
-    if stages < 1:
-        raise InputError(f"a chain has one stage or more, found {stages}")
     needed = views.enough - max_loss * len(views.table)
     rank = {place: index for index, place in enumerate(views.order)}
     singles = [(place,) for place in views.order]

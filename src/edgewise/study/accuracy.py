@@ -76,16 +76,19 @@ def exams(
     question: Question,
     limits: Limits,
     hold_out: bool,
+    looking: bool = False,
 ) -> list[tuple[Exam, Limits]]:
     """The images for each model, and its limits with what int8 is calibrated on: images given, the model's own, or some
-    held out. Where one model needs those, they are held out for all, so that every answer has its pair."""
+    held out. Where one model needs those, they are held out for all, so that every answer has its pair. `looking`: all
+    of them do, whatever the targets are."""
     for model in models:
         asked_about(model, question)
     derives = {
-        model.digest: model.precision != "int8" and any(t.precision == "int8" for t in targets[model.digest])
+        model.digest: looking
+        or (model.precision != "int8" and any(t.precision == "int8" for t in targets[model.digest]))
         for model in models
     }
-    own = {m.digest: own_calibration(m, question.data) for m in models if derives[m.digest]}
+    own = {m.digest: own_calibration(m, question.data, question.held) for m in models if derives[m.digest]}
     hold_out = hold_out or (limits.calibration is None and any(found is None for found in own.values()))
     found = []
     for model in models:

@@ -22,6 +22,7 @@ from ..core.types import Failure, Finding, Machine, Model, Part, Placement, Scen
 from ..data import built_in
 from ..measure.cell import Cell
 from ..measure.pictures import Pictures
+from ..select import methods
 from . import plans
 from .accuracy import batch_of
 from .contenders import Contender
@@ -65,6 +66,7 @@ def write(path: str, found: Gathered, fitted: Fitted, wish: Wish, request: Reque
                 request.machine.id,
                 request.machine.label,
                 tuple(sorted({pair for each in found.contenders for pair in each.cell.versions})),
+                str(methods.parse(wish.method)),
             )
         )
         plans.replace_text(place, choosers.dumps(plan))
@@ -76,7 +78,8 @@ def write(path: str, found: Gathered, fitted: Fitted, wish: Wish, request: Reque
 def _member(place: Path, number: int, found: Gathered) -> Member:
     contender, candidate = found.contenders[number], found.table.candidates[number]
     model, runs = contender.model, contender.runs
-    where = plans.source(place, runs, model, contender.asked, f".plan.{number}.onnx")
+    given = replace(model, digest=model.parent or model.digest)
+    where = plans.source(place, runs, given, contender.asked, f".plan.{number}.onnx")
     planned = Planned(model.label, where, runs.recipe, runs.parent, contender.exam.preprocess, (), contender.shapes)
     return Member(planned, candidate, found.probabilities[number])
 

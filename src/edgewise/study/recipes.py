@@ -132,6 +132,13 @@ def to_int8(recipe: Recipe) -> bool:
     return any(quantizing(dict(step.options)).precision == "int8" for step in own)
 
 
+def looks(step: Step) -> bool:
+    """Whether it looks at the network at work, and so takes inputs."""
+    if step.name in PASSES:
+        return PASSES[step.name].data
+    return step.name == "distill" or quantizing(dict(step.options)).calibrated
+
+
 def _quantize(step: Step, model: Model, machine: Machine, limits: Limits) -> Model:
     how = quantizing(dict(step.options))
     if model.precision in ("int8", how.precision):

@@ -27,13 +27,14 @@ from ..measure.accuracy import Exam
 from ..measure.answering import adds_up
 from ..measure.energy import Metered
 from ..measure.rows import rows
-from ..select import drift, risk
+from ..select import drift, methods, risk
 from ..select.chain import spent
 from ..select.deciding import deciding_ns
 from ..select.evaluate import Fit, evaluate
 from ..select.features import NAMES
 from ..select.features.reduce import PIXELS
 from ..select.folds import halves
+from ..select.methods import Method
 from ..select.policies import cascade, single
 from ..select.policy import Policy, looking_ns
 from ..select.search import forms
@@ -57,8 +58,9 @@ _AT_ONCE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What was asked for. `max_loss` is how much less often right than the best candidate alone, as a share of all
-    images; `risk` is how often more than that may be lost, None where nothing is to be promised."""
+    """What was asked for. `method` is as `select.methods` reads it; `max_loss` is how much less often right than the
+    best candidate alone, as a share of all images; `risk` is how often more than that may be lost, None where nothing
+    is to be promised."""
 
     method: str = "cascade"
     objective: str = "time"
@@ -118,9 +120,7 @@ class Told:
 
 def check(wish: Wish) -> ModuleType:
     """The module of the method, once what was asked for makes sense."""
-    known = registry.names("select.policies")
-    if wish.method not in known:
-        raise InputError(f"unknown method {wish.method!r}; known: {', '.join(known)}", f"--method {known[0]}")
+    method = methods.parse(wish.method)
     if wish.objective not in OBJECTIVES:
         raise InputError(f"--objective is one of {', '.join(OBJECTIVES)}, found {wish.objective!r}")
     if not 0 <= wish.max_loss < 1:
@@ -129,7 +129,7 @@ def check(wish: Wish) -> ModuleType:
         raise InputError(f"--risk is a probability between 0 and 1, found {wish.risk:g}", "--risk 0.05")
     if wish.top < 1:
         raise InputError(f"--top is at least 1, found {wish.top}")
-    return registry.find("select.policies", wish.method)
+    return method.module
 
 
 def refuse_unknown_costs(table: Table, objective: str) -> None:
@@ -294,14 +294,15 @@ def _features(path: Path, images: int) -> tuple[NDArray[np.float64], NDArray[np.
 def fit(table: Table, wish: Wish) -> Fitted:
     """The policy that was asked for, and what it comes to on the images it was fitted on. With a risk, it is fitted on
     some of them and adjusted on the others, so that what is promised is not what was hoped."""
-    module = check(wish)
+    check(wish)
     refuse_unknown_costs(table, wish.objective)
+    method = methods.parse(wish.method)
     if wish.risk is None:
-        policy = _fitted(module, table, wish)
+        policy = _fitted(table, method, wish)
         return Fitted(policy, outcome(policy, table, wish))
     fitting, showing = (table.rows(part) for part in halves(table.labels, _FITTED_SHARE, wish.seed))
     best = single.fit(fitting, objective=wish.objective, top=wish.top).candidate
-    policy, guarantee = _controlled(module, fitting, showing, best, wish, wish.risk)
+    policy, guarantee = _controlled(method, fitting, showing, best, wish, wish.risk)
     promised: dict[str, Any] = to_json(guarantee) | {"reference": table.candidates[best].name}
     if guarantee.images:
         # What the promise rests on is kept, so that whoever runs it notices when images are no longer like these.
@@ -312,12 +313,12 @@ def fit(table: Table, wish: Wish) -> Fitted:
 
 
 def _controlled(
-    module: ModuleType, fitting: Table, showing: Table, reference: int, wish: Wish, delta: float
+    method: Method, fitting: Table, showing: Table, reference: int, wish: Wish, delta: float
 ) -> tuple[Policy, Guarantee]:
     """Which policies are tried, and in which order, comes from the images of fitting alone."""
-    adjustable: Any = _fitted(module, fitting, wish)
+    adjustable: Any = _fitted(fitting, method, wish)
     if not hasattr(adjustable, "raised"):
-        raise InputError(f"the risk of {wish.method} cannot be controlled: it has no threshold", "--method cascade")
+        raise InputError(f"the risk of {method.name} cannot be controlled: it has no threshold", "--method cascade")
     tried = risk.family(
         adjustable,
         fitting,
@@ -338,35 +339,39 @@ def _controlled(
     )
 
 
-def _promised(table: Table, wish: Wish, delta: float) -> Policy:
+def _promised(table: Table, method: Method, wish: Wish, delta: float) -> Policy:
     fitting, showing = (table.rows(part) for part in halves(table.labels, _FITTED_SHARE, wish.seed))
     best = single.fit(fitting, objective=wish.objective, top=wish.top).candidate
-    return _controlled(cascade, fitting, showing, best, wish, delta)[0]
+    return _controlled(method, fitting, showing, best, wish, delta)[0]
 
 
-def _fitted(module: ModuleType, table: Table, wish: Wish) -> Policy:
-    """With those of the options that the method has."""
+def _fitted(table: Table, method: Method, wish: Wish) -> Policy:
+    """With the method's own options, and with those of all that it has."""
     options = {"objective": wish.objective, "max_loss": wish.max_loss, "top": wish.top, "seed": wish.seed}
-    known = inspect.signature(module.fit).parameters
-    policy: Policy = module.fit(table, **{name: value for name, value in options.items() if name in known})
+    fit = method.module.fit
+    known = inspect.signature(fit).parameters
+    policy: Policy = fit(table, **{name: value for name, value in options.items() if name in known}, **method.options)
     return policy
 
 
 def evaluated(table: Table, wish: Wish, folds: int) -> Selection:
     """Every method there is, on images held out from its fitting, beside every candidate and the oracle. A method that
     looks at images is left out where `table` has no features. Beside the cascade that is searched stand those that
-    others build, and, where there is a risk, the one that its promise leaves."""
+    others build, the method of `wish` with the options it was given, and, where there is a risk, the one that its
+    promise leaves."""
+    asked = methods.parse(wish.method)
     fits: dict[str, Fit] = {}
-    for name in registry.names("select.policies"):
-        module = registry.find("select.policies", name)
-        if module is not single and (table.features is not None or not uses_features(module)):
-            fits[name] = partial(_fitted, module, wish=wish)
+    for name in registry.names(methods.PACKAGE):
+        plain = methods.parse(name)
+        if name != single.Single.kind and (table.features is not None or not uses_features(plain.module)):
+            fits[name] = partial(_fitted, method=plain, wish=wish)
     for how in ("greedy", "plain"):
-        fits[f"cascade, {how}"] = partial(
-            cascade.fit, objective=wish.objective, max_loss=wish.max_loss, top=wish.top, how=how
-        )
+        fits[f"cascade, {how}"] = partial(_fitted, method=methods.parse(f"cascade(how={how})"), wish=wish)
+    if asked.written:
+        fits[str(asked)] = partial(_fitted, method=asked, wish=wish)
     if wish.risk is not None:
-        fits["cascade, promised"] = partial(_promised, wish=wish, delta=wish.risk)
+        promised = asked if asked.module is cascade else methods.parse("cascade")
+        fits[f"{promised}, promised"] = partial(_promised, method=promised, wish=wish, delta=wish.risk)
     return evaluate(
         table,
         fits,

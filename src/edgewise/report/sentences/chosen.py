@@ -96,5 +96,9 @@ SENTENCES: Sentences = {
         "more images tell smaller differences; or fit with a larger --max-loss",
     ),
     "live_agrees": (_lived, None),
-    "live_differs": (_lived, "leave the machine alone meanwhile, and try again"),
+    "live_differs": (
+        _lived,
+        "where other work ran beside it, once more without: edgewise select evaluate PLAN; where it says so again, "
+        "replaying leaves out something that this machine does: go by the live time, edgewise bench PLAN",
+    ),
 }

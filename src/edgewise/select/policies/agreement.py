@@ -46,7 +46,8 @@ class Agreement(Chain):
 
 
 def fit(table: Table, *, objective: str = "time", max_loss: float = 0.0, top: int = 1) -> Agreement:
-    """The cheapest three that are as accurate on the fitting images as the most accurate one, less `max_loss`."""
+    """Two are asked, and a third where they do not agree: the cheapest three that are as accurate on the fitting images
+    as the most accurate one, less `max_loss`."""
     views = Confidence(table, objective, top, "agreement")
     needed = views.enough - max_loss * len(table)
     answers = [each.argmax(axis=1) for each in table.scores]

@@ -21,7 +21,7 @@ from ...core.errors import InputError
 from ..chain import Chain, Judged, checked, checked_powers
 from ..plain import plain
 from ..pooling import Floats, pool
-from ..search import Views, cheapest, finalists, greedy
+from ..search import Views, cheapest, check_stages, finalists, greedy
 from ..table import Scores, Table
 
 # How sure a row of probabilities is: its first two's distance, or the odds of its first.
@@ -96,11 +96,12 @@ def fit(
     how: str = "search",
     top: int = 1,
 ) -> Cascade:
-    """`max_loss`: how much less accurate than the most accurate candidate it may be, on the fitting images. `careful`:
-    by how many standard errors of that difference it must stay away from it: the best of many looks better than it is.
+    """The cheap one first, and the next one where it is not sure. `max_loss`: how much less accurate than the most
+    accurate candidate it may be, on the fitting images. `stages`: as many at most. `careful`: by how many standard
+    errors of that difference it must stay away from it: the best of many looks better than it is. `how`: search,
+    greedy or plain.
     """
-    if how not in ("search", "greedy", "plain"):
-        raise InputError(f"a cascade is found by search, greedy or plain, found {how!r}")
+    check(stages=stages, careful=careful, how=how)
     views = Confidence(table, objective, top, "cascade")
     if how == "greedy":
         chosen = greedy(views, max_loss=max_loss, stages=stages)
@@ -110,6 +111,13 @@ def fit(
         finals = finalists(views, max_loss=max_loss, stages=stages)
         chosen = cheapest(views, finals, max_loss=max_loss, careful=careful)
     return Cascade(chosen.chain, chosen.thresholds, chosen.powers, chosen.measure)
+
+
+def check(*, stages: int, careful: float, how: str) -> None:
+    """What no table makes sense of is refused."""
+    check_stages(stages, careful)
+    if how not in ("search", "greedy", "plain"):
+        raise InputError(f"a cascade is found by search, greedy or plain, found how = {how!r}")
 
 
 def specimen(candidates: int, classes: int) -> Cascade:

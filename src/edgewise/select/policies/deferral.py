@@ -23,7 +23,7 @@ from ..folds import folds, outside
 from ..hints import columns, hints, histories
 from ..logistic import Logistic
 from ..pooling import Floats, pool
-from ..search import Chosen, Views, finalists, finite, settled
+from ..search import Chosen, Views, check_stages, finalists, finite, settled
 from ..table import Scores, Table
 from ..thresholds import Staged
 from . import cascade
@@ -102,8 +102,10 @@ def fit(
     careful: float = 0.0,
     top: int = 1,
 ) -> Deferral:
-    """Options as a cascade's. Chains are taken from the search for cascades, and regressions fitted for the best. There
-    is less need to be careful: thresholds are chosen on predictions of unseen images."""
+    """A cascade whose stages learned when the next candidate would be right and they are not. Options as a cascade's.
+    Chains are taken from the search for cascades, and regressions fitted for the best. There is less need to be
+    careful: thresholds are chosen on predictions of unseen images."""
+    check(stages=stages, careful=careful)
     views = Confidence(table, objective, top, "deferral")
     reference = views.right[:, views.reference]
     tried = finalists(views, max_loss=max_loss, stages=stages)
@@ -122,6 +124,11 @@ def fit(
     chosen, learned = best
     kept = learned[: len(chosen.thresholds)]
     return Deferral(chosen.chain, chosen.thresholds, chosen.powers, kept, table.classes)
+
+
+def check(*, stages: int, careful: float) -> None:
+    """What no table makes sense of is refused."""
+    check_stages(stages, careful)
 
 
 def _learn(views: Views, chain: tuple[int, ...]) -> tuple[tuple[Learned, ...], tuple[Floats, ...]]:

@@ -165,11 +165,17 @@ def fit(
     objective: str = "time",
     seed: int = 0,
 ) -> Premodel:
-    """`levels`: what decides at all levels (knn, tree, svm or cnn), or one for each (knn+tree; the last one goes on
-    where the chain is longer). `otherwise`: best or refuse. `sound`: the share of training images that are not strange.
-    `features`: their names; None: those that are worth it, found as the paper does. `count`: so many candidates take
-    part, whatever they win."""
-    _check(len(table), top, k, otherwise, sound)
+    """By what an image looks like. `levels`: what decides at all levels (knn, tree, svm or cnn), or one for each
+    (knn+tree; the last one goes on where the chain is longer). `k`: the neighbours that are asked. `otherwise`: where
+    no level says yes, the best candidate is asked, or nobody (refuse). `sound`: the share of training images that are
+    not strange; at images farther away no level is asked. `features`: their names (hue1+contrast); unless named,
+    those that are worth it, found as the paper does. A candidate takes part where it wins more than the share
+    `theta` of the images; `count`: so many take part, whatever they win."""
+    check(theta=theta, k=k, levels=levels, otherwise=otherwise, sound=sound, features=features, count=count)
+    if top < 1:
+        raise InputError(f"the label is looked for among the first one or more, found top = {top}")
+    if k > len(table) - 2:
+        raise InputError(f"{k} neighbours are looked for among the training images, of which there are {len(table)}")
     taking = cast(table, top=top, theta=theta, count=count, objective=objective)
     kinds = chains.kinds_of(levels, len(taking.chain))
     names: tuple[str, ...] = ()
@@ -192,6 +198,32 @@ def fit(
     default = taking.best if otherwise == "best" else None
     owners = tuple(chains.deciding(taking.labels).tolist())
     return Premodel(names, scale, taking.chain, learned, default, k, farthest, images, owners)
+
+
+def check(
+    *,
+    theta: float,
+    k: int,
+    levels: str,
+    otherwise: str,
+    sound: float,
+    features: Sequence[str] | None,
+    count: int | None,
+) -> None:
+    """What no table makes sense of is refused."""
+    chains.kinds_of(levels, 1)
+    if not 0 <= theta < 1:
+        raise InputError(f"theta is a share of the images, from 0 to below 1; found {theta:g}")
+    if k < 1:
+        raise InputError(f"k is how many neighbours are asked, one or more; found {k}")
+    if otherwise not in ("best", "refuse"):
+        raise InputError(f"where no level says yes, best is asked or refuse said; found {otherwise!r}")
+    if not 0 < sound <= 1:
+        raise InputError(f"sound is a share of the training images, above 0 and up to 1; found {sound}")
+    if features is not None:
+        _given(features)
+    if count is not None and count < 1:
+        raise InputError(f"one candidate or more takes part, found count = {count}")
 
 
 def load(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Premodel:
@@ -224,17 +256,6 @@ def load(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Premo
     learned = tuple(chains.load(kind, place, arrays, count) for place, kind in enumerate(kinds))
     owners = tuple(chains.deciding(labels).tolist())
     return Premodel(names, Scale(low, span), chain, learned, default, k, farthest, known(columns), owners)
-
-
-def _check(images: int, top: int, k: int, otherwise: str, sound: float) -> None:
-    if top < 1:
-        raise InputError(f"the label is looked for among the first one or more, found top = {top}")
-    if not 1 <= k <= images - 2:
-        raise InputError(f"{k} neighbours are looked for among the training images, of which there are {images}")
-    if otherwise not in ("best", "refuse"):
-        raise InputError(f"where no level says yes, best is asked or refuse said; found {otherwise!r}")
-    if not 0 < sound <= 1:
-        raise InputError(f"sound is a share of the training images, above 0 and up to 1; found {sound}")
 
 
 def _given(names: Sequence[str], least: int = 1) -> tuple[str, ...]:
