@@ -8,17 +8,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from split_networks import ORT
+from test_split_int8 import any_batch
 
 from edgewise.core.errors import EdgewiseError, InputError, Unsupported
 from edgewise.core.text import parse_placement, parse_target
 from edgewise.core.types import Model
 from edgewise.model.graph import graph
+from edgewise.parallel.split import crew as crew_module
 from edgewise.parallel.split import search
 from edgewise.parallel.split.balance import Balance, Way
 from edgewise.parallel.split.cover import Covering
@@ -101,13 +104,15 @@ def _standing(pid: int, seed: int) -> Iterator[None]:
         thread.join()
 
 
-@pytest.mark.parametrize("options", [",split=channels", ",split=rows"])
+@pytest.mark.parametrize("options", [",split=channels", ",split=rows", ",split=auto", ""])
 def test_who_stands_still_is_not_waited_for_and_spoils_nothing_when_it_goes_on(tmp_path: Path, options: str) -> None:
     model = _deep(tmp_path)
     all_ = [{"x": np.random.default_rng(seed).standard_normal((1, 3, 32, 32)).astype(np.float32)} for seed in range(7)]
     expected = [whole(model, feeds) for feeds in all_]
-    with _covered(model, 0.6, 0.4, options=options) as split, _standing(split.pids[0], 0):
-        for frame in range(400):
+    # The first one leads; then the second, which is waited for when it stands; then there are three.
+    shares = {"": (0.4, 0.3, 0.3), ",split=auto": (0.4, 0.6)}.get(options, (0.6, 0.4))
+    with _covered(model, *shares, options=options) as split, _standing(split.pids[-1], 0):
+        for frame in range(400 if shares[0] > 0.5 else 150):
             found = split.run(all_[frame % 7])
             for name, right in expected[frame % 7].items():
                 np.testing.assert_allclose(found[name], right, rtol=1e-3, atol=1e-3 * np.abs(right).max())
@@ -186,8 +191,61 @@ def test_what_cannot_be_covered_says_so(tmp_path: Path) -> None:
     model = _model(tmp_path)
     with pytest.raises(InputError, match="there is no cover=maybe; choose from auto, on, off"):
         Split([(model, ())] * 2, parse_placement(f"split({ORT}{{cover=maybe}}, {ORT})"))
-    with pytest.raises(Unsupported, match="where their targets are alike"):
-        Split([(model, ())] * 2, parse_placement(f"split({ORT}{{cover=on}}, ort:cpu:fp32@2)"))
+    for text in (f"split({ORT}{{cover=on}}, ort:cpu:fp32@2)", f"split({ORT}{{cover=on,split=inputs}}, {ORT})"):
+        with pytest.raises(Unsupported, match="where their targets are alike"):
+            Split([(model, ())] * 2, parse_placement(text))
+
+
+def test_samples_of_a_batch_are_not_covered(tmp_path: Path) -> None:
+    batch = any_batch(tmp_path / "b.onnx")
+    two = replace(batch, inputs=tuple(replace(each, shape=(2, *(each.shape or ())[1:])) for each in batch.inputs))
+    with pytest.raises(Unsupported, match="parts do not do each other's"):
+        Split([(two, ())] * 2, parse_placement(f"split({ORT}{{cover=on}}, {ORT})"))
+
+
+def test_who_is_late_and_reads_what_was_not_meant_for_it_does_no_harm(tmp_path: Path) -> None:
+    """Engines raise what they like then."""
+    model = _model(tmp_path)
+    with _covered(model, 0.3, 0.7) as split:
+        own = split._loaded[split.way].own
+        assert isinstance(own, Covering)
+        board, raised = own._board, 0
+
+        def late(run: Callable[[], object], step: int, share: int) -> Callable[[], object]:
+            def fails() -> None:
+                nonlocal raised
+                for _ in range(500):
+                    if board.brought(step, share, split._crew._frames):  # type: ignore[union-attr]
+                        raised += 1
+                        raise RuntimeError("an index that is out of range")
+                    time.sleep(0.001)
+                run()
+
+            return fails
+
+        own._shares = [
+            {share: (late(run, step, share), brings) for share, (run, brings) in shares.items()}
+            for step, shares in enumerate(own._shares)
+        ]
+        for frame in range(3):
+            _right(split, model, frame)
+        assert raised
+
+
+def test_what_failed_to_load_is_no_answer_to_the_next_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = _model(tmp_path)
+    with _covered(model, 0.6, 0.4) as split:
+
+        def fails(*_: Any, **__: Any) -> Any:
+            raise RuntimeError("no memory")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(crew_module, "Covering", fails)
+            with pytest.raises(RuntimeError, match="no memory"):
+                split._load(HALVES)
+        split._loaded[split.way] = split._load(split.way)
+        for frame in range(20):
+            _right(split, model, frame)
 
 
 @pytest.fixture
@@ -221,9 +279,75 @@ def test_it_is_tried_before_one_part_alone_is_left_at_that(ways: Ways) -> None:
     assert all(way.part == 1 for way in found if way.kind == "covered")
 
 
-def test_when_something_changes_parts_that_cover_each_other_try_their_own_shares_again(ways: Ways) -> None:
-    found = search.expected(ways, HALVES, HALVES, [[1.0, 1.0]], 1e6)
-    assert set(found) == {EQUAL, Way("single")}
+class Machine:
+    """What frames take in each way, and a search that goes on until it has nothing left to try."""
+
+    def __init__(self, ways: Ways, first: Way = EQUAL, split: Way | None = None) -> None:
+        self.ways, self.now, self.balance = ways, 0, Balance(first, split=split)
+        self.tried: list[Way] = []
+        # How many of them before it was calm for the first time.
+        self.searched = 0
+
+    def run(self, frame_ns: Callable[[Way], float], frames: int = 3000, speed: tuple[float, float] = (1.0, 0.5)) -> Way:
+        balance = self.balance
+        for number in range(frames):
+            took = frame_ns(balance.way) * (1 + 0.001 * (number % 3))
+            self.now += int(took)
+            balance.note(took, self.now)
+            if not balance.due(self.now):
+                continue
+            busy = _busy(self.ways, balance.current, speed)
+            found = search.expected(
+                self.ways, balance.current, balance.split, busy, balance.mean_ns(), fine=not balance.calm
+            )
+            if (way := balance.choose(found, self.now)) is not None:
+                self.tried.append(way)
+                self.searched += not balance.calm
+                balance.begin(way)
+        return balance.current
+
+
+def _beside(competitor: int) -> Callable[[Way], float]:
+    """Steps of some length, with somebody on one of the cores: two thirds for the free one are the best that there is,
+    and better if they are covered; halves that are covered are not bad."""
+
+    def frame_ns(way: Way) -> float:
+        if way.kind == "single":
+            return 200e6 if way.part == competitor else 100e6
+        free = way.shares[0][1 - competitor] / sum(way.shares[0])
+        alone = 100e6 * max(free, 2 * (1 - free))
+        if way.kind == "covered":
+            return 74e6 if free > 0.6 else 83e6 if free > 0.4 and way.part != competitor else 150e6
+        return 1.15 * alone
+
+    return frame_ns
+
+
+def test_what_is_better_still_is_tried_after_halves_that_are_covered(ways: Ways) -> None:
+    machine = Machine(ways)
+    found = machine.run(_beside(1))
+    assert (found.kind, found.part) == ("covered", 0) and found.shares[0][0] > 0.6
+    assert machine.searched < 16
+
+
+def test_when_the_competitor_moves_another_part_leads(ways: Ways) -> None:
+    machine = Machine(ways)
+    machine.run(_beside(1))
+    found = machine.run(_beside(0), 30_000, (0.5, 1.0))
+    assert (found.kind, found.part) == ("covered", 1) and found.shares[0][1] > 0.6
+
+
+@pytest.mark.parametrize("first", [HALVES, Way("single")])
+def test_on_cores_that_are_free_again_everybody_does_its_own_share(ways: Ways, first: Way) -> None:
+    def free(way: Way) -> float:
+        if way.kind == "single":
+            return 100e6
+        return 105e6 if way.kind == "covered" else 100e6 * max(max(step) / sum(step) for step in way.shares)
+
+    machine = Machine(ways, first, EQUAL)
+    machine.run(_beside(1), 100)
+    found = machine.run(free, 30_000, (1.0, 1.0))
+    assert found.kind == "split" and free(found) <= 60e6
 
 
 def test_it_is_tried_though_nothing_says_that_it_is_quicker() -> None:
@@ -244,6 +368,6 @@ def test_it_is_tried_though_nothing_says_that_it_is_quicker() -> None:
     ],
 )
 def test_what_was_found_is_begun_with_where_it_still_fits(tmp_path: Path, way: Way, covers: bool, found: bool) -> None:
-    keep(tmp_path / "kept.json", Found("this", way, way, 1e6))
+    keep(tmp_path / "kept.json", Found("this", way, EQUAL, 1e6))
     recalled: Any = recall(tmp_path / "kept.json", "this", EQUAL, ("auto", "channels"), 2, covers=covers)
     assert (recalled is not None) == found

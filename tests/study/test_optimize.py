@@ -137,7 +137,8 @@ def test_an_interrupted_search_goes_on_where_it_was(store: Store) -> None:
     found = run(SEARCH, wanted, store, told)
     assert told.said[0] == "fuse | quantize: making it"
     assert "the model as it is" not in told.said
-    assert [point.recipe for point in found.front.points] == [AS_IT_IS, "fuse", "fuse | quantize"]
+    tried = [point.recipe for point in found.front.points]
+    assert tried[:3] == [AS_IT_IS, "fuse", "fuse | quantize"] and len(tried) == len(set(tried))
     # And once it is there, all of it is.
     third = Told()
     assert run(SEARCH, wanted, store, third).front == found.front

@@ -50,6 +50,10 @@ _HOPELESS = 0.15
 _LONGEST_REST_NS = 64_000_000_000
 
 
+# Ways in which what parts are busy with tells nothing of what they would take for shares of their own.
+_MUTE = ("single", "covered")
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
     """How a frame is divided: cut by these shares along an axis, or by samples of its batch, or not at all, on one
@@ -173,12 +177,14 @@ def apart(one_ns: float, other_ns: float) -> bool:
 
 @dataclass
 class _Seen:
-    """A way's latest frames; `again_ns` is when it may be tried again after it lost."""
+    """A way's latest frames; `again_ns` is when it may be tried again after it lost, and `tries` how often it was since
+    something changed."""
 
     frames_ns: deque[float] = field(default_factory=lambda: deque(maxlen=_WINDOW))
     skip: int = _SETTLING
     again_ns: int = 0
     pause_ns: int = _RECHECK_NS
+    tries: int = 0
 
     def mean_ns(self) -> float:
         """Without the longest: somebody else's moment."""
@@ -204,7 +210,8 @@ class Balance:
 
     `known_ns` is what a frame took in the first way when nothing better was found: where it still does, and keeps all
     parts busy, there is nothing to look for until something changes. The clock is what all frames took together: where
-    they come seldom, so do trials. `split` is the best way for several parts, for when one runs alone.
+    they come seldom, so do trials. `split` is the best way for several parts with shares of their own, for when one
+    runs alone or they do each other's.
     """
 
     def __init__(self, first: Way, known_ns: float | None = None, split: Way | None = None) -> None:
@@ -249,7 +256,7 @@ class Balance:
 
     def due(self, now_ns: int, uneven: float = 0.0) -> bool:
         """Whether it is time to look for something better: as long as there is something to try, and when the frames or
-        how evenly they keep the parts busy have changed. While one part runs alone, nothing tells of the others."""
+        how evenly they keep the parts busy have changed; always, where those tell nothing."""
         if self.trial is not None or not self._seen[self.current].tells(_WINDOW):
             return False
         rest_ns = self._rest_ns if self.settled else _RECHECK_NS
@@ -265,8 +272,8 @@ class Balance:
             self._apart, self._rest_ns = 0, min(_LONGEST_REST_NS, 2 * self._rest_ns)
             self._paid_ns = 0
             for seen in self._seen.values():
-                seen.again_ns, seen.pause_ns = 0, _RECHECK_NS
-        elif self.settled and self.current.kind != "single":
+                seen.again_ns, seen.pause_ns, seen.tries = 0, _RECHECK_NS, 0
+        elif self.settled and self.current.kind not in _MUTE:
             # Frames from now on tell whether it is still so.
             self._judged_ns = now_ns
             self._seen[self.current].frames_ns.clear()
@@ -309,9 +316,11 @@ class Balance:
             waiting = {way: math.inf if again[way] or self._beyond(way) else 0.0 for way in expected_ns}
         open_ = {way: ns for way, ns in expected_ns.items() if way != self.current and waiting[way] <= now_ns}
         better = {way: ns for way, ns in open_.items() if ns < mean * (1 - _EXPECTED)}
-        found = min(better, key=lambda way: better[way], default=None)
+        # Where nothing is known of them, by turns.
+        turns = {way: self._seen.get(way, _Seen()).tries if self.current.kind in _MUTE else 0 for way in better}
+        found = min(better, key=lambda way: (turns[way], better[way]), default=None)
         if found is None:
-            found = next((way for way in open_ if way.kind in ("single", "covered")), None)
+            found = next((way for way in open_ if way.kind in _MUTE), None)
         if found is None and not self.calm:
             # Another axis once: what copies and caches cost is not in what is expected. And where parts are not alike,
             # whatever is near: nor is what it costs to come by turns on a core that others want.
@@ -340,21 +349,23 @@ class Balance:
         seen = self._seen.setdefault(way, _Seen())
         seen.frames_ns.clear()
         seen.skip = _SETTLING
+        seen.tries += 1
         self.trial = way
 
     def _decide(self, trial: Way, now_ns: int) -> None:
         tried, before = self._seen[trial], self._seen[self.current]
         self.trial = None
         beside_ns, self._beside_ns = self._beside_ns, 0.0
-        # While several parts run, the best way for them is the one they run in.
-        alone = self.current.kind == "single"
-        if alone and trial.kind != "single" and tried.mean_ns() < self._seen[self.split].mean_ns():
+        # While several parts have shares of their own, the best such way is the one they run in.
+        plain, known = trial.kind not in _MUTE, self._seen.get(self.split)
+        better = known is None or not known.frames_ns or tried.mean_ns() < known.mean_ns()
+        if plain and better and self.current.kind in _MUTE:
             self.split = trial
         gain = before.mean_ns() - tried.mean_ns()
         if gain > max(before.mean_ns() * _MEASURED, math.hypot(before.error_ns(), tried.error_ns())):
             before.again_ns, before.pause_ns = now_ns + _RECHECK_NS, _RECHECK_NS
             self.current, self._baseline_ns = trial, 0.0
-            self.split = trial if trial.kind != "single" else self.split
+            self.split = trial if plain else self.split
             self._rest_ns = _RECHECK_NS
             self.changes += 1
             return

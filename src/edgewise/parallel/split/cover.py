@@ -5,13 +5,13 @@ Everybody has all shares of every step loaded, and begins with its own. Who is d
 one part leads: where another is late, it computes that share itself, for whoever began it may have lost its core, and
 would be waited for until it gets it back. Nobody does so for the leader, which therefore computes right where answers
 belong. The others compute into memory of their own, and what comes out is copied to its place under a lock, unless it
-has been brought already: who comes late changes nothing, whatever has become of the memory meanwhile.
+has been brought already: who comes late changes nothing, whatever has become of the memory meanwhile. For who loses its
+core while it copies, everybody waits.
 """
 
 from __future__ import annotations
 
 import fcntl
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import EdgewiseError
+from ...core.errors import EngineFailure
 from ...core.protocols import Array, Executable
 from ...core.types import Model, Target
 from .cut import Lies, Pieces, Step
@@ -31,8 +31,8 @@ _ALIGN = 64
 _LATE, _GRACE_NS, _UNKNOWN_NS = 1.2, 50_000, 2_000_000
 # How much of what a share took longer this time goes into what it usually takes; what it took less counts at once.
 _SLOWER = 0.05
-# Longer turns than others ask for: who is interrupted in a share has begun it for nothing.
-TURN_NS = 0
+# What is written down of a share: the frame it was begun in and when, those it was being brought and was brought in.
+_BEGUN, _SINCE, _BRINGING, _BROUGHT, _NUMBERS = range(5)
 
 
 def in_common(pieces: Pieces) -> Pieces:
@@ -64,36 +64,45 @@ class Board:
         self._numbers = memoryview(memory)[at : at + board_bytes(steps, parts)].cast("q")
         self._lock_fd = lock_fd
 
+    def _at(self, what: int, step: int, share: int) -> int:
+        return (_NUMBERS * step + what) * self._row + share
+
     def begin(self, step: int, share: int, frame: int, now_ns: int) -> None:
-        at = 3 * step * self._row + share
-        self._numbers[at + self._row] = now_ns
-        self._numbers[at] = frame
+        self._numbers[self._at(_SINCE, step, share)] = now_ns
+        self._numbers[self._at(_BEGUN, step, share)] = frame
 
     def begun(self, step: int, share: int, frame: int) -> bool:
-        return self._numbers[3 * step * self._row + share] >= frame
+        return self._numbers[self._at(_BEGUN, step, share)] >= frame or self.brought(step, share, frame)
 
     def since_ns(self, step: int, share: int) -> int:
-        return self._numbers[(3 * step + 1) * self._row + share]
+        return self._numbers[self._at(_SINCE, step, share)]
 
     def brought(self, step: int, share: int, frame: int) -> bool:
-        return self._numbers[(3 * step + 2) * self._row + share] >= frame
+        return self._numbers[self._at(_BROUGHT, step, share)] >= frame
 
     @contextmanager
     def bringing(self, step: int, share: int, frame: int) -> Iterator[bool]:
         """Whether it is still wanted. Meanwhile nobody else brings it, and afterwards nobody will."""
-        place = step * self._row + share
+        if self.brought(step, share, frame):
+            yield False
+            return
+        numbers, begun, place = self._numbers, self._at(_BRINGING, step, share), step * self._row + share
         fcntl.lockf(self._lock_fd, fcntl.LOCK_EX, 1, place)
         try:
-            wanted = not self.brought(step, share, frame)
+            if wanted := not self.brought(step, share, frame):
+                if numbers[begun] == frame:
+                    # What it is made of may lie where it is written to.
+                    raise EngineFailure("a part of the split ended while it brought its share")
+                numbers[begun] = frame
             yield wanted
             if wanted:
-                self._numbers[(3 * step + 2) * self._row + share] = frame
+                numbers[self._at(_BROUGHT, step, share)] = frame
         finally:
             fcntl.lockf(self._lock_fd, fcntl.LOCK_UN, 1, place)
 
 
 def board_bytes(steps: int, parts: int) -> int:
-    return 3 * steps * _row(parts) * 8
+    return _NUMBERS * steps * _row(parts) * 8
 
 
 def _row(parts: int) -> int:
@@ -106,10 +115,11 @@ def _aligned(size: int) -> int:
 
 
 class Covering:
-    """All shares of all parts, as one of them has them loaded. `steps[part]` are those of each; `busy` is where it
-    writes how long it was at work in each step, in ns."""
+    """All shares of all parts, as one of them has them loaded; `steps[part]` are those of each. What it is busy with
+    tells nothing of its own share, and is not written down."""
 
-    turn_ns = TURN_NS
+    # Those that everybody has, which are longer than a split's: who is interrupted has begun a share for nothing.
+    turn_ns = 0
 
     def __init__(
         self,
@@ -118,16 +128,13 @@ class Covering:
         model: Model,
         shared: Any,
         board: Board,
-        busy: Array,
         own: int,
         *,
         leads: bool,
         gently: bool = False,
     ) -> None:
-        self._board, self._busy, self._leads = board, busy, leads
+        self._board, self._leads = board, leads
         self._executables: list[Executable] = []
-        # Held while a frame is worked on: by then somebody may have closed it who thinks it is over.
-        self._at_work = threading.Lock()
         room = max((sum(map(_room, step.outputs)) for row in steps for step in row), default=0)
         self._memory = None if leads else np.empty(room, np.uint8)
         # By step and share, its own first: what to run, and what to copy where when it is brought.
@@ -163,21 +170,19 @@ class Covering:
 
     def frame(self, clock: Clock, frame: int) -> None:
         """What is left of a frame, together with the others; it ends with the frame, whoever did how much of it."""
-        with self._at_work:
-            step, steps = 0, len(self._shares)
-            self._busy[:] = 0
-            while (step := max(step, clock.furthest(frame))) < steps:
-                share = self._left(step, frame)
-                if share is None:
-                    if self._done(step, frame):
-                        step += 1
-                        clock.move(frame, step)
-                        continue
-                    share = self._late(clock, step, frame)
-                if share is not None:
-                    self._do(step, share, frame)
-            clock.move(frame, steps)
-            clock.adapt()
+        step, steps = 0, len(self._shares)
+        while (step := max(step, clock.furthest(frame))) < steps:
+            share = self._left(step, frame)
+            if share is None:
+                if self._done(step, frame):
+                    step += 1
+                    clock.move(frame, step)
+                    continue
+                share = self._late(clock, step, frame)
+            if share is not None:
+                self._do(step, share, frame)
+        clock.move(frame, steps)
+        clock.adapt()
 
     def _left(self, step: int, frame: int) -> int | None:
         return next((share for share in self._shares[step] if not self._board.begun(step, share, frame)), None)
@@ -187,56 +192,48 @@ class Covering:
 
     def _late(self, clock: Clock, step: int, frame: int) -> int | None:
         """A share that somebody has been at for too long, if this part leads; none if all is done before that."""
-        since = {
-            share: self._board.since_ns(step, share)
+        usual_ns, since_ns = self._usual_ns[step], self._board.since_ns
+        until_ns = {
+            share: since_ns(step, share) + _GRACE_NS + int(_LATE * usual_ns.get(share, _UNKNOWN_NS))
             for share in self._shares[step]
             if not self._board.brought(step, share, frame)
         }
-        if not since:
+        if not until_ns:
             return None
-        oldest = min(since, key=lambda share: since[share])
-        usual_ns = self._usual_ns[step].get(oldest, _UNKNOWN_NS)
-        deadline_ns = since[oldest] + _GRACE_NS + int(_LATE * usual_ns) if self._leads else None
-        done = clock.until(lambda: self._done(step, frame) or clock.furthest(frame) > step, deadline_ns)
-        return None if done else oldest
+        first = min(until_ns, key=lambda share: until_ns[share])
+        done = clock.until(
+            lambda: self._done(step, frame) or clock.furthest(frame) > step, until_ns[first] if self._leads else None
+        )
+        return None if done else first
 
     def _do(self, step: int, share: int, frame: int) -> None:
         run, brings = self._shares[step][share]
         begin = time.perf_counter_ns()
         self._board.begin(step, share, frame, begin)
-        if self._leads:
-            with self._board.bringing(step, share, frame) as wanted:
-                if wanted:
-                    run()
-                    _copy(brings)
-        else:
+        if not self._leads:
             try:
                 run()
-            except EdgewiseError:
-                # Who is late may have read what was not meant for it.
+            except Exception:
+                # Who is late may have read what was not meant for it, and engines raise anything.
                 if self._board.brought(step, share, frame):
                     return
                 raise
-            with self._board.bringing(step, share, frame) as wanted:
-                if wanted:
-                    _copy(brings)
-        if wanted:
-            took = time.perf_counter_ns() - begin
-            usual = self._usual_ns[step].get(share, took)
-            self._usual_ns[step][share] = min(took, usual + _SLOWER * (took - usual))
-            self._busy[step] += took
+        with self._board.bringing(step, share, frame) as wanted:
+            if not wanted:
+                return
+            if self._leads:
+                run()
+            for to, of in brings:
+                np.copyto(to, of)
+        took = time.perf_counter_ns() - begin
+        usual = self._usual_ns[step].get(share, took)
+        self._usual_ns[step][share] = min(took, usual + _SLOWER * (took - usual))
 
     def close(self) -> None:
-        with self._at_work:
-            for executable in self._executables:
-                executable.close()
-            self._executables.clear()
-            self._shares.clear()
-
-
-def _copy(brings: Sequence[tuple[Array, Array]]) -> None:
-    for to, of in brings:
-        np.copyto(to, of)
+        for executable in self._executables:
+            executable.close()
+        self._executables.clear()
+        self._shares.clear()
 
 
 def _room(lies: Lies) -> int:

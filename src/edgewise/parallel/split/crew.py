@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -130,12 +131,12 @@ class Crew:
         if covered:
             seen, leads = Board(memory, board_at, steps, parts, self._lock_fd), divided.way.part == 0
             target, model = divided.targets[0], self._models[0]
-            own = Covering(pieces.steps, target, model, memory, seen, busy[0], 0, leads=leads, gently=gently)
+            own = Covering(pieces.steps, target, model, memory, seen, 0, leads=leads, gently=gently)
         elif 0 in divided.parts:
             others = [each for each in divided.parts if each]
             target, model = divided.targets[0], self._models[0]
             own = Part(pieces.steps[0], target, model, memory, pieces.private_bytes, busy[0], others, gently=gently)
-        answers = [(part, child.line(self._timeout_s, raw=True)) for part, child in enumerate(self._children, 1)]
+        answers = [(part, self._answer(child, number)) for part, child in enumerate(self._children, 1)]
         for part, said in answers:
             if "error" in said:
                 raise self._children[part - 1].told(said)
@@ -144,6 +145,13 @@ class Crew:
         outputs = {each.name: view(each, memory) for each in pieces.outputs}
         self._loaded[number] = Loaded(number, divided, at, bytes_, inputs, outputs, busy, own)
         return self._loaded[number]
+
+    def _answer(self, child: Child, number: int) -> dict[str, Any]:
+        """What a part says of a way. Of an earlier one, given up before it had answered, nobody wants to know."""
+        while True:
+            said = child.line(self._timeout_s, raw=True)
+            if said.get("way", number) == number:
+                return said
 
     def _place(self, wanted: int) -> tuple[int, int]:
         """Where nothing lies any more, or behind everything."""
@@ -157,7 +165,7 @@ class Crew:
         return at, wanted
 
     def forget(self, way: Loaded) -> None:
-        """Nobody may be at work on a frame of it, nor come late to one."""
+        """Nobody may be at work on a frame of it; who comes late to one is waited for."""
         assert self._clock is not None
         if way.divided.way.kind == "covered" and way.frame:
             for part in way.divided.parts[1:]:
@@ -191,7 +199,7 @@ class Crew:
         return {name: array.copy() for name, array in way.outputs.items()}
 
     def _alive(self) -> None:
-        """Asked when nothing has moved for a while."""
+        """Asked when nothing has moved for a while, and where nobody is waited for."""
         for child in self._children:
             if child.process.poll() is not None:
                 child.line(0.1)

@@ -34,8 +34,9 @@ _OPTION = "split"
 _SHARES, _KNOWN = "shares", ("kept", "afresh")
 # Whether parts do each other's shares: where that is quicker, always with the shares as they are given, or never.
 _COVER, _COVERS = "cover", ("auto", "on", "off")
-# Ways of cutting that are kept loaded: each has all weights once more.
-_KEPT = 3
+# Ways of cutting that are kept loaded: each has all weights once more, and where parts do each other's shares, each
+# part has them.
+_KEPT = {"single": 1, "covered": 1, "split": 3, "batch": 3}
 # Frames whose steps are looked at together.
 _FRAMES = 20
 _FEWEST = 6
@@ -212,9 +213,7 @@ class Split:
         if len(self._busy) < _FEWEST or now - self._asked_ns < _ASK_NS:
             return False
         self._asked_ns = now
-        # Who does the shares of others is as busy as they leave it.
-        covered = balance.current.kind == "covered"
-        return balance.due(now, 0.0 if covered else uneven(np.mean(self._busy, axis=0).T.tolist()))
+        return balance.due(now, uneven(np.mean(self._busy, axis=0).T.tolist()))
 
     def _result(self, job: Background[T]) -> T | None:
         """What runs, runs on without what could not be had; a part that is gone is found out by the next frame."""
@@ -241,9 +240,9 @@ class Split:
         way = loaded.divided.way
         self._loaded[way] = loaded
         balance.begin(way)
-        alike = [each for each in self._loaded if (each.kind == "single") == (way.kind == "single")]
+        alike = [each for each in self._loaded if each.kind == way.kind]
         spare = [each for each in alike if each not in (way, balance.current, balance.split)]
-        for each in spare[: max(0, len(alike) - (1 if way.kind == "single" else _KEPT))]:
+        for each in spare[: max(0, len(alike) - _KEPT[way.kind])]:
             self._crew.forget(self._loaded.pop(each))
 
     @property
@@ -305,10 +304,11 @@ def _prepared(
 ) -> tuple[Ways, Way]:
     """The ways there are, and the one to begin with: of a batch, whole samples, unless it is said how to cut."""
     model, _ = forms(models, targets)
-    alike = len({replace(target, cores=()) for target in targets}) == 1
-    if cover == "on" and not alike:
+    covers = len({replace(target, cores=()) for target in targets}) == 1 and axis != "inputs"
+    if cover == "on" and not covers:
         raise Unsupported(
-            f"parts do each other's shares where their targets are alike; found {', '.join(map(str, targets))}",
+            "parts do each other's shares where their targets are alike and sums are not exchanged; "
+            f"found split={axis} over {', '.join(map(str, targets))}",
             "the same target on several cores, or leave out cover=on",
         )
     batches = {tensor.shape[0] for tensor in model.inputs if tensor.shape}
@@ -317,10 +317,15 @@ def _prepared(
         if axis == "auto" and not any(each.precision == "int8" for each in models):
             axes.append("inputs")
         source = source_for(models, targets, folder, axis)
-        ways = Ways(models, source, targets, axes, covers=alike and cover != "off" and axis != "inputs")
+        ways = Ways(models, source, targets, axes, covers=covers and cover != "off")
         if cover == "on":
             return ways, Way("covered", (shares,), shares.index(max(shares)), axis)
         return ways, Way("split", (shares,), axis=axis)
+    if cover == "on":
+        raise Unsupported(
+            f"a batch is divided by samples, and parts do not do each other's: found {sorted(map(str, batches))}",
+            "leave out cover=on, or say how to cut: split=rows",
+        )
     if len(batches) > 1 or not all(map(any_batch, models)):
         raise Unsupported(
             f"a batch is divided by samples, and {model.label} fixes how many there are: {sorted(map(str, batches))}",

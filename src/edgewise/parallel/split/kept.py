@@ -45,8 +45,8 @@ def recall(
         found = from_json(Found, json.loads(path.read_text(encoding="utf-8")))
         fits = (
             (found.form, found.about) == (_FORM, about)
-            and _divides(found.split, first, axes, parts, covers)
-            and (_alone(found.way, parts) or found.way == found.split)
+            and _divides(found.split, first, axes, parts)
+            and (_alone(found.way, parts) or found.way == found.split or (covers and _covered(found.way, axes, parts)))
             and math.isfinite(found.frame_ns)
             and found.frame_ns > 0
         )
@@ -72,12 +72,17 @@ def _alone(way: Way, parts: int) -> bool:
     return way.kind == "single" and isinstance(way.part, int) and way == Way("single", part=way.part % parts)
 
 
-def _divides(way: Way, first: Way, axes: Sequence[Axis], parts: int, covers: bool) -> bool:
+def _divides(way: Way, first: Way, axes: Sequence[Axis], parts: int) -> bool:
     """Of the kind that this model and batch can have, with a share for every part."""
-    covered = way.kind == "covered" and first.kind == "split" and covers
-    if not covered and (way.kind != first.kind or way.part != 0):
-        return False
-    if way.axis not in axes or way.part not in range(parts) or not way.shares:
+    return way.kind == first.kind and way.part == 0 and _shared_out(way, axes, parts)
+
+
+def _covered(way: Way, axes: Sequence[Axis], parts: int) -> bool:
+    return way.kind == "covered" and way.part in range(parts) and _shared_out(way, axes, parts)
+
+
+def _shared_out(way: Way, axes: Sequence[Axis], parts: int) -> bool:
+    if way.axis not in axes or not way.shares:
         return False
     return all(len(step) == parts and all(map(_share, step)) and sum(step) > 0 for step in way.shares)
 

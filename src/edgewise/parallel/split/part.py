@@ -65,7 +65,7 @@ def _listen(requests: BinaryIO, ways: dict[int, Works], asked: dict[str, Any], f
         try:
             _obey(line, ways, asked, fds)
         except Exception as error:  # noqa: BLE001 - whatever an engine raises is told to the parent
-            say(fds[2], describe(error, "load"))
+            say(fds[2], describe(error, "load") | {"way": json.loads(line).get("way")})
 
 
 def _obey(line: bytes, ways: dict[int, Works], asked: dict[str, Any], fds: tuple[int, int, int]) -> None:
@@ -80,15 +80,15 @@ def _obey(line: bytes, ways: dict[int, Works], asked: dict[str, Any], fds: tuple
     rows = [[from_json(Step, each) for each in row] for row in (told["steps"] if covered else [told["steps"]])]
     if any(step.path for row in rows for step in row):
         memory = mmap.mmap(memory_fd, told["bytes"], offset=told["at"])
-        busy = np.frombuffer(memory, np.int64, len(rows[0]), told["busy"])
         gently, number = told["gently"], told["way"]
         if covered:
             board, leads = Board(memory, told["board"], len(rows[0]), len(rows), lock_fd), told["leads"]
-            ways[number] = Covering(rows, target, model, memory, board, busy, asked["part"], leads=leads, gently=gently)
+            ways[number] = Covering(rows, target, model, memory, board, asked["part"], leads=leads, gently=gently)
         else:
             own, others = told["private_bytes"], told["others"]
+            busy = np.frombuffer(memory, np.int64, len(rows[0]), told["busy"])
             ways[number] = Part(rows[0], target, model, memory, own, busy, others, gently=gently)
-    say(write_fd, {"peak_bytes": meters.peak_bytes()})
+    say(write_fd, {"way": told["way"], "peak_bytes": meters.peak_bytes()})
 
 
 def _no_matter() -> None:

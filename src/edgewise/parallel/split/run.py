@@ -81,7 +81,7 @@ class Clock:
         self.move(frame, _ALL)
 
     def wait_left(self, part: int, frame: int) -> None:
-        """Until another part has nothing to do with a frame any more."""
+        """Until another part has nothing to do with a frame any more, or is past it."""
         self.wait(part, frame, _ALL)
 
     def wait(self, part: int, frame: int, done: int) -> None:
@@ -319,4 +319,7 @@ def follow(ways: Mapping[int, Works], clock: Clock) -> None:
                 turn_ns = own.turn_ns
                 take_turns_of(turn_ns)
             own.frame(clock, frame)
-        clock.leave(frame)
+            clock.leave(frame)
+        else:
+            # It has gone by, and nothing of it was done here.
+            clock.move(frame, 0)

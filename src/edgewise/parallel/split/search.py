@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
@@ -16,7 +16,7 @@ _FIRST = 1.15
 # What must be expected of adding up shares of sums before it is tried.
 _WORTH = 0.05
 # How long parts wait for each other, as a share of the time, before doing each other's shares is worth a try: two alike
-# ones on free cores wait for less.
+# ones on free cores wait for less, unless a network is too narrow for them.
 _WAITING = 0.15
 
 
@@ -24,20 +24,28 @@ def expected(
     ways: Ways, now: Way, split: Way, busy_ns: Table, frame_ns: float, *, fine: bool = True, near: bool = True
 ) -> dict[Way, float]:
     """The ways to choose from with the ns that a frame would take. While one part runs alone nothing is known of the
-    others: then the best `split` there was, those that are covered, and those `near` it, stand there with as good as
-    nothing, to be tried in that order. While parts do each other's shares nothing tells what they would take for their
-    own: then it is equal shares, and the one alone that leads."""
-    beside = around(split, ways.axes) if near and split.kind == "split" else []
+    others, and while they do each other's shares nothing of what they would take for their own: then other ways stand
+    there with as good as nothing, to be tried in that order, beginning with the best `split` there was and ending with
+    those `near` it."""
+    near &= split.kind == "split"
     if now.kind == "single":
-        known = dict.fromkeys([split, *(covered(ways, now.part) if near else []), *beside])
-        return {way: float(place) for place, way in enumerate(known)}
+        return _in_turn(now, [split, *(covered(ways, now.part) + around(split, ways.axes) if near else [])])
     if now.kind == "covered":
         equal = Way("split", (ways.equal,), axis=ways.axes[0])
-        return {equal: 0.0, Way("single", part=now.part): frame_ns}
+        # Who leads was the quickest when the search began; later it may be somebody else.
+        others = [] if fine else [part for part in range(len(ways.equal)) if part != now.part]
+        led = [way for part in others for way in (*covered(ways, part), Way("single", part=part))]
+        unlike = replace(equal, shares=(_more(ways, now.part),)) if even(split) else split
+        beside = [unlike, *around(unlike, ways.axes)] if near else []
+        return _in_turn(now, [*covered(ways, now.part), Way("single", part=now.part), split, equal, *led, *beside])
     found = candidates(ways, now, busy_ns, frame_ns, fine=fine)
-    if fine and not even(now):
-        found |= {way: frame_ns for way in beside if way not in found}
+    if fine and near and not even(now):
+        found |= {way: frame_ns for way in around(split, ways.axes) if way not in found}
     return found
+
+
+def _in_turn(now: Way, ways: Sequence[Way]) -> dict[Way, float]:
+    return {way: float(place) for place, way in enumerate(dict.fromkeys(ways)) if way != now}
 
 
 def candidates(ways: Ways, now: Way, busy_ns: Table, frame_ns: float, *, fine: bool = True) -> dict[Way, float]:
@@ -70,7 +78,7 @@ def candidates(ways: Ways, now: Way, busy_ns: Table, frame_ns: float, *, fine: b
     if now.kind == "split" and (not even(now) or uneven(busy_ns) > _WAITING):
         # Whoever has a core does what there is; what interrupting and doing again cost is seen by trying.
         both = sum(map(sum, loads)) / sum(found)
-        expected |= {way: both + waited for way in covered(ways, best) if way != now}
+        expected |= dict.fromkeys(covered(ways, best), both + waited)
     return expected
 
 
@@ -78,12 +86,17 @@ def covered(ways: Ways, leader: int) -> list[Way]:
     """In halves by channels, where steps are short; and for long ones with more for the part that leads."""
     if not ways.covers:
         return []
-    more = tuple((2.0 if part == leader else 1.0) / (len(ways.equal) + 1) for part in range(len(ways.equal)))
     channels = "channels" if "channels" in ways.axes else ways.axes[0]
     return [
         Way("covered", (ways.equal,), leader, channels),
-        Way("covered", (more,), leader, ways.axes[0]),
+        Way("covered", (_more(ways, leader),), leader, ways.axes[0]),
     ]
+
+
+def _more(ways: Ways, leader: int) -> tuple[float, ...]:
+    """Twice as much for one part as for the others: what it gets on with beside a competitor of theirs."""
+    parts = len(ways.equal)
+    return tuple((2.0 if part == leader else 1.0) / (parts + 1) for part in range(parts))
 
 
 def _fractions(loads: Table) -> Shares:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -67,6 +67,8 @@ class Ways:
         self._plans: dict[Way, Plan] = {}
 
     def plan(self, way: Way) -> Plan:
+        """The same one whether parts do each other's shares or not."""
+        way = replace(way, kind="split", part=0)
         if way not in self._plans:
             self._plans[way] = plan(self._source.graph, way.shares, way.axis)
         return self._plans[way]
