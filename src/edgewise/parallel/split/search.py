@@ -18,6 +18,8 @@ _WORTH = 0.05
 # How long parts wait for each other, as a share of the time, before doing each other's shares is worth a try: two alike
 # ones on free cores wait for less, unless a network is too narrow for them.
 _WAITING = 0.15
+# Steps that take less are short: they are over before most parts have lost their core.
+_SHORT_NS = 2_000_000
 
 
 def expected(
@@ -29,15 +31,15 @@ def expected(
     those `near` it."""
     near &= split.kind == "split"
     if now.kind == "single":
-        return _in_turn(now, [split, *(covered(ways, now.part) + around(split, ways.axes) if near else [])])
+        return _in_turn(now, [split, *(covered(ways, now.part, frame_ns) + around(split, ways.axes) if near else [])])
     if now.kind == "covered":
         equal = Way("split", (ways.equal,), axis=ways.axes[0])
         # Who leads was the quickest when the search began; later it may be somebody else.
         others = [] if fine else [part for part in range(len(ways.equal)) if part != now.part]
-        led = [way for part in others for way in (*covered(ways, part), Way("single", part=part))]
+        led = [way for part in others for way in (*covered(ways, part, frame_ns), Way("single", part=part))]
         unlike = replace(equal, shares=(_more(ways, now.part),)) if even(split) else split
         beside = [unlike, *around(unlike, ways.axes)] if near else []
-        return _in_turn(now, [*covered(ways, now.part), Way("single", part=now.part), split, equal, *led, *beside])
+        return _in_turn(now, [Way("single", part=now.part), split, equal, *led, *beside])
     found = candidates(ways, now, busy_ns, frame_ns, fine=fine)
     if fine and near and not even(now):
         found |= {way: frame_ns for way in around(split, ways.axes) if way not in found}
@@ -78,25 +80,26 @@ def candidates(ways: Ways, now: Way, busy_ns: Table, frame_ns: float, *, fine: b
     if now.kind == "split" and (not even(now) or uneven(busy_ns) > _WAITING):
         # Whoever has a core does what there is; what interrupting and doing again cost is seen by trying.
         both = sum(map(sum, loads)) / sum(found)
-        expected |= dict.fromkeys(covered(ways, best), both + waited)
+        expected |= dict.fromkeys(covered(ways, best, frame_ns), both + waited)
     return expected
 
 
-def covered(ways: Ways, leader: int) -> list[Way]:
-    """In halves by channels, where steps are short; and for long ones with more for the part that leads."""
+def covered(ways: Ways, leader: int, frame_ns: float) -> list[Way]:
+    """In halves by channels where steps are short, and else with more for the part that leads: a long share takes more
+    turns than one, and is not done twice for nothing so often."""
     if not ways.covers:
         return []
-    channels = "channels" if "channels" in ways.axes else ways.axes[0]
-    return [
-        Way("covered", (ways.equal,), leader, channels),
-        Way("covered", (_more(ways, leader),), leader, ways.axes[0]),
-    ]
+    if frame_ns < _SHORT_NS * len(ways.loads(Way("split", (ways.equal,), axis=ways.axes[0]))):
+        return [Way("covered", (ways.equal,), leader, "channels" if "channels" in ways.axes else ways.axes[0])]
+    return [Way("covered", (_more(ways, leader),), leader, ways.axes[0])]
 
 
 def _more(ways: Ways, leader: int) -> tuple[float, ...]:
     """Twice as much for one part as for the others: what it gets on with beside a competitor of theirs."""
     parts = len(ways.equal)
-    return tuple((2.0 if part == leader else 1.0) / (parts + 1) for part in range(parts))
+    *shares, _ = ((2.0 if part == leader else 1.0) / (parts + 1) for part in range(parts))
+    # Written as those nearby are, so that they are found again.
+    return (*shares, 1 - sum(shares))
 
 
 def _fractions(loads: Table) -> Shares:
