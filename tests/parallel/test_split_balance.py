@@ -184,6 +184,18 @@ def test_a_part_that_others_want_too_loses_its_share_and_gets_it_back(ways: Ways
     assert machine.share() == pytest.approx(0.5, abs=0.1)
 
 
+@pytest.mark.parametrize("begun", [True, False])
+def test_shares_found_beside_somebody_who_left_unseen_are_not_kept_for_ever(ways: Ways, begun: bool) -> None:
+    """Frames take what they took when that was found out, and yet one part waits for the other all the time."""
+    machine = Machine(ways, (SPEED, SPEED), 1e5)
+    thirds = Way("split", ((2 / 3, 1 - 2 / 3),))
+    alone = sum(map(sum, ways.loads(Way("single")))) / SPEED
+    machine.balance = Balance(thirds, 0.69 * alone if begun else None)
+    machine.balance.settled = machine.balance.calm = not begun
+    machine.run(2000)
+    assert abs(machine.share() - 0.5) < 0.08
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_somebody_who_has_the_core_in_turns(ways: Ways, seed: int) -> None:
     """A step that meets the other one is long, and most do not: only many frames together tell the share to have."""

@@ -182,7 +182,11 @@ def test_the_next_one_does_not_search_again_unless_it_takes_longer(tmp_path: Pat
 
 # What one part alone takes tells nothing of the others: all of them together get one try.
 @pytest.mark.parametrize(("way", "tried"), [(UNEVEN, []), (Way("single", part=1), [UNEVEN])])
-def test_it_begins_with_what_was_found(tmp_path: Path, way: Way, tried: list[Way]) -> None:
+def test_it_begins_with_what_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Way, tried: list[Way]
+) -> None:
+    # As if these shares kept both parts busy.
+    monkeypatch.setattr(executable, "uneven", lambda busy_ns: 0.0)
     model, path = _model(tmp_path), tmp_path / "shares.json"
     _plant(path, model, way)
     split = _split(model, path)

@@ -44,6 +44,8 @@ _LONGEST_NS = 16_000_000_000
 _CHANGED = 0.25
 _UNEVEN = 0.15
 _LOOKS = 2
+# Parts that wait for each other for more than this share of the time are worth a look, changed or not.
+_IDLE = 0.2
 # A trial that is slower by so much every time is over early.
 _HOPELESS = 0.15
 # Looking and loading slow down the frames beside them: after a look that changed nothing the next is twice as far off.
@@ -263,7 +265,7 @@ class Balance:
         if self.calm and self._judged_ns is not None and now_ns - self._judged_ns < rest_ns:
             return False
         mean = self.mean_ns()
-        if self._confirmed(mean):
+        if self._confirmed(mean, uneven):
             self.settled = self.calm = True
             self._judged_ns, self._baseline_ns, self._baseline_uneven = now_ns, mean, uneven
             return False
@@ -273,6 +275,9 @@ class Balance:
             self._paid_ns = 0
             for seen in self._seen.values():
                 seen.again_ns, seen.pause_ns, seen.tries = 0, _RECHECK_NS, 0
+        elif self.settled and uneven > _IDLE:
+            # Whatever was on a core when this way was found may have gone before anybody could see the change.
+            self._rest_ns = min(_LONGEST_REST_NS, 2 * self._rest_ns)
         elif self.settled and self.current.kind not in _MUTE:
             # Frames from now on tell whether it is still so.
             self._judged_ns = now_ns
@@ -281,11 +286,13 @@ class Balance:
         self._judged_ns, self._baseline_ns, self._baseline_uneven = now_ns, mean, uneven
         return True
 
-    def _confirmed(self, mean_ns: float) -> bool:
+    def _confirmed(self, mean_ns: float, uneven: float) -> bool:
         """Asked once, of the way it began with. Of one part alone there is nothing to confirm: it is as quick as ever,
         and what was slow beside it may be so no more."""
         known_ns, self._known_ns = self._known_ns, None
-        return known_ns is not None and self.current.kind != "single" and not apart(mean_ns, known_ns)
+        if known_ns is None or self.current.kind == "single" or uneven > _IDLE:
+            return False
+        return not apart(mean_ns, known_ns)
 
     def _changed(self, mean_ns: float, uneven: float) -> bool:
         if not self._baseline_ns:
