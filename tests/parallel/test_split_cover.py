@@ -359,6 +359,14 @@ def test_on_cores_that_are_free_again_everybody_does_its_own_share(ways: Ways, f
     assert found.kind == "split" and free(found) <= 60e6
 
 
+def test_one_that_was_covered_when_it_was_kept_looks_again_before_the_first_frame(ways: Ways) -> None:
+    """Whoever was on the cores may have gone, and nothing in what frames take would tell."""
+    machine = Machine(ways, HALVES, EQUAL)
+    machine.balance = Balance(HALVES, 105e6, EQUAL)
+    machine.run(lambda way: {"covered": 105e6, "single": 100e6}.get(way.kind, 50e6), 100)
+    assert machine.balance.current == EQUAL
+
+
 def test_it_is_tried_though_nothing_says_that_it_is_quicker() -> None:
     balance = Balance(EQUAL)
     for number in range(30):

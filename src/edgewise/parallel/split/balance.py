@@ -288,9 +288,9 @@ class Balance:
 
     def _confirmed(self, mean_ns: float, uneven: float) -> bool:
         """Asked once, of the way it began with. Of one part alone there is nothing to confirm: it is as quick as ever,
-        and what was slow beside it may be so no more."""
+        and what was slow beside it may be so no more. Nor of parts that do each other's shares."""
         known_ns, self._known_ns = self._known_ns, None
-        if known_ns is None or self.current.kind == "single" or uneven > _IDLE:
+        if known_ns is None or self.current.kind in _MUTE or uneven > _IDLE:
             return False
         return not apart(mean_ns, known_ns)
 
