@@ -36,7 +36,15 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 NETWORKS = ("resnet18", "mobilenet_v2_050")
 ENGINES = ("openvino:cpu@1", "ort:cpu@1")
 # Technique by technique, as the paper lists them; the last ones are what the search is made of.
-SINGLE = ("lowrank(cost=0.7)", "prune(cost=0.7)", "fuse", "reorder", "quantize", "quantize(correct=bias)")
+SINGLE = (
+    "lowrank(cost=0.7)",
+    "prune(cost=0.7)",
+    "fuse",
+    "reorder",
+    "fuse | prune(cost=0.7) | reorder",
+    "quantize",
+    "quantize(correct=bias)",
+)
 BAR = 0.16
 # Of what the weights took, where no more than a point may be lost; the paper's own loss has no such limit.
 WEIGHTS_BAR = 0.15
